@@ -1,0 +1,3 @@
+"""The version of npusim."""
+
+VERSION = "0.1.0"
