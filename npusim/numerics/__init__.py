@@ -1,0 +1,1 @@
+"""Exact integer arithmetic on numpy arrays; knows no operator."""
