@@ -1,0 +1,24 @@
+"""MINIMUM: the smaller of two int32 elements (TOSA 1.0, element-wise binary operators)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npusim.numerics.types import I32, Array
+from npusim.ops._base import Bound
+from npusim.ops._elementwise import Elementwise, Place, same_type_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum(Elementwise):
+    """``min(a, b)``."""
+
+    name = "minimum"
+    operands = ("a", "b")
+    rows = same_type_rows(2, I32)
+
+    def compute(self, bound: Bound, operands: Sequence[Array], place: Place) -> Array:
+        return np.asarray(np.minimum(*operands))
