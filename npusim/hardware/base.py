@@ -1,0 +1,83 @@
+"""The contract of a compute unit: why it refuses a task, and pure cost functions of one box of work.
+
+Cost functions work alike on Python integers (one tile) and on integer arrays (every candidate of a tile search).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from npusim.ir.work import UnitKind, Work
+from npusim.numerics.types import DType
+
+Count = Any
+"""An int, or an array of ints with one entry per candidate."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of work as a unit sees it: the operator's name, the element types it reads, its iteration space."""
+
+    operator: str
+    operands: tuple[DType, ...]
+    accumulator: DType
+    work: Work
+
+
+class UnitSpec(ABC):
+    """Parameters of one kind of compute unit; subclasses are frozen records read from the chip's YAML."""
+
+    kind: str
+    serves: ClassVar[UnitKind]
+    instances: int
+
+    @abstractmethod
+    def refuses(self, task: Task) -> str | None:
+        """Why this unit cannot do the task, naming what is missing and the remedy; None if it can."""
+
+    @abstractmethod
+    def cycles(self, task: Task, extents: Sequence[Count]) -> Count:
+        """Cycles the unit is busy with a box of these extents, operands in SRAM and nothing else in its way."""
+
+    @abstractmethod
+    def passes(self, task: Task, extents: Sequence[Count]) -> tuple[Count, ...]:
+        """How often each operand's tile is read from SRAM for a box of these extents."""
+
+    @abstractmethod
+    def peak_per_cycle(self, task: Task) -> tuple[int, int]:
+        """Most points of the task's space per cycle, as a fraction (numerator, denominator): 100 % utilisation."""
+
+
+def product(counts: Iterable[Count]) -> Count:
+    """Product of ints or arrays, 1 for none.
+
+    >>> product([2, 3, 7])
+    42
+    """
+    total: Count = 1
+    for c in counts:
+        total = total * c
+    return total
+
+
+def largest(a: Count, b: Count) -> Count:
+    """The larger of two counts, element-wise for arrays.
+
+    >>> largest(3, 5)
+    5
+    """
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.maximum(a, b)
+    return max(a, b)
+
+
+def smallest(a: Count, b: Count) -> Count:
+    """The smaller of two counts, element-wise for arrays."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.minimum(a, b)
+    return min(a, b)

@@ -1,0 +1,1 @@
+"""The compute units: one file each."""
