@@ -1,0 +1,1 @@
+"""From regions to a tile program: tiles, loop order, residency, addresses, commands."""

@@ -1,0 +1,40 @@
+"""The mapper: a graph and a chip in, a verified tile program out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npusim.graph.graph import Graph
+from npusim.graph.passes.fold_aliases import FoldAliases
+from npusim.graph.passes.fold_constants import FoldConstants
+from npusim.graph.passes.fuse import Fuse
+from npusim.hardware import Chip
+from npusim.mapping.emit import Emitter
+from npusim.ir.mapping_options import MappingOptions
+from npusim.mapping.plan import Plan, Planner
+from npusim.program.program import TileProgram
+from npusim.program.verify import verify
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A tile program and the plan it was emitted from."""
+
+    program: TileProgram
+    plan: Plan
+
+
+def map_graph(graph: Graph, chip: Chip, options: MappingOptions) -> Mapped:
+    """Map ``graph`` onto ``chip``; the program has passed the verifier.
+
+    Raises DoesNotFitError if a layer fits no unit or no tile of it fits the SRAM, InputError for manual mappings that
+    name what is not there.
+    """
+    graph = FoldConstants()(graph)
+    aliases = FoldAliases()(graph)
+    fuse = Fuse(frozenset(chip.output_pipeline.operators), options.fuse)
+    regions = fuse(graph, aliases.nodes)
+    plan = Planner(graph, aliases, regions, chip, options).plan()
+    program = Emitter(graph, aliases, plan, chip).program()
+    verify(program)
+    return Mapped(program, plan)
