@@ -1,0 +1,1 @@
+"""Files of the outside world, read into operator graphs: one folder a format."""
