@@ -1,0 +1,157 @@
+"""From a timed program to the report's figures: per layer, per engine, in total."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import prod
+
+from npusim.graph.region import Region
+from npusim.hardware import Chip
+from npusim.ir.taps import dense_points, points_inside
+from npusim.mapping.cost import RegionCost
+from npusim.mapping.plan import Plan
+from npusim.program.program import Compute, Load, TileProgram
+from npusim.report.result import EngineFigures, LayerFigures, Totals
+from npusim.timing.accounting import Segment, segments, split_by_layer, windows
+from npusim.timing.costs import ComputeCost, DmaCost
+from npusim.timing.timeline import Span, Timeline
+
+
+def figures(
+    program: TileProgram,
+    plan: Plan,
+    timeline: Timeline,
+    costs: Sequence[ComputeCost | DmaCost],
+    chip: Chip,
+    overflow_events: Mapping[str, int],
+) -> tuple[Totals, tuple[EngineFigures, ...], tuple[LayerFigures, ...]]:
+    """All figures of a run; ``overflow_events`` by layer (empty where no bits were computed)."""
+    parts = segments(program, timeline, costs)
+    found = windows(program, timeline)
+    split = {q: split_by_layer(ss, found) for q, ss in parts.items()}
+    spans: list[list[Span]] = [[] for _ in program.regions]
+    for s in timeline:
+        spans[s.layer].append(s)
+    layers = []
+    for k, layer in enumerate(plan.layers):
+        mine = spans[k]
+        work = [s for s in mine if isinstance(costs[s.command], ComputeCost)]
+        reads = writes = 0
+        for s in mine:
+            cost = costs[s.command]
+            if isinstance(cost, DmaCost):
+                if isinstance(program.commands[s.command], Load):
+                    reads += cost.bytes_moved
+                else:
+                    writes += cost.bytes_moved
+        causes = split[work[-1].queue][k][1]
+        active = max(found[k].cycles, max(s.finish for s in work) - min(s.start for s in work), 1)
+        region, dims = layer.region, layer.region.work.dims
+        macs, useful = region_macs(region)
+        layers.append(
+            LayerFigures(
+                name=region.name,
+                operators=tuple(m.op.name for m in region.members),
+                engine=layer.cost.engine,
+                output=str(region.output_type),
+                start_cycle=min(s.start for s in mine),
+                cycles=found[k].cycles,
+                span_cycles=max(s.finish for s in mine) - min(s.start for s in mine),
+                compute_cycles=sum(s.busy for s in work),
+                macs=macs,
+                useful_macs=useful,
+                utilization=_utilization(layer.cost, active),
+                dram_read_bytes=reads,
+                dram_write_bytes=writes,
+                bound_by=max(causes, key=lambda c: (causes[c], c)) if causes else "overlapped",
+                cycles_by_cause=dict(sorted(causes.items())),
+                engines=tuple(_engine(str(q), {str(a): n for a, n in split[q][k][0].items()}) for q in split),
+                tile={d.name: t for d, t in zip(dims, layer.mapping.tile, strict=True)},
+                loop_order=tuple(dims[i].name for i in layer.mapping.order),
+                buffers=layer.mapping.buffers,
+                tiles=len(work),
+                sram_bytes=layer.mapping.sram_bytes,
+                output_in_sram=layer.output_resident,
+                estimate_cycles=layer.mapping.estimate_cycles,
+                overflow_events=overflow_events.get(region.name, 0),
+            )
+        )
+    engines = tuple(_engine(str(q), _by_activity(ss)) for q, ss in parts.items())
+    return _totals(layers, plan, timeline, chip, len(program)), engines, tuple(layers)
+
+
+def region_macs(region: Region) -> tuple[int, int]:
+    """(multiply-accumulates of a region with padded taps counted, those inside the image)."""
+    work = region.work
+    if not work.macs:
+        return 0, 0
+    return dense_points(work), points_inside(work, work.reads[0], region.anchor.bound.operands[0].shape)
+
+
+def adds_up(engines: Sequence[EngineFigures], cycles: int) -> bool:
+    """Whether busy, stalled and idle cycles of every engine sum to ``cycles``."""
+    return all(e.busy_cycles + sum(e.stalled_cycles.values()) + e.idle_cycles == cycles for e in engines)
+
+
+def tile_macs(program: TileProgram) -> list[int]:
+    """Points done by the tiles of each layer, summed over its compute commands, counted as in a whole layer."""
+    total = [0] * len(program.regions)
+    for c in program:
+        if isinstance(c, Compute):
+            total[c.layer] += prod(c.box.shape)
+    return total
+
+
+def _utilization(cost: RegionCost, active_cycles: int) -> float:
+    """Work done over the most the unit could do in ``active_cycles``; for the vector unit its lanes' busy share."""
+    done = Fraction(0)
+    tasks = [cost.task, *cost.tail_tasks] if cost.on_vector else [cost.task]
+    for t in tasks:
+        numerator, denominator = cost.unit.peak_per_cycle(t)
+        done += Fraction(dense_points(t.work) * denominator, numerator)
+    return float(round(done / (active_cycles * cost.unit.instances), 6))
+
+
+def _by_activity(parts: Sequence[Segment]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for s in parts:
+        total[s.activity] = total.get(s.activity, 0) + s.end - s.start
+    return total
+
+
+def _engine(name: str, activities: Mapping[str, int]) -> EngineFigures:
+    stalls = {a: n for a, n in sorted(activities.items()) if a not in ("busy", "idle")}
+    return EngineFigures(
+        engine=name,
+        busy_cycles=activities.get("busy", 0),
+        stalled_cycles=stalls,
+        idle_cycles=activities.get("idle", 0),
+    )
+
+
+def _totals(layers: Sequence[LayerFigures], plan: Plan, timeline: Timeline, chip: Chip, commands: int) -> Totals:
+    done = Fraction(0)
+    for layer in plan.layers:
+        if layer.cost.work.macs:
+            numerator, denominator = layer.cost.unit.peak_per_cycle(layer.cost.task)
+            done += Fraction(dense_points(layer.cost.work) * denominator, numerator * layer.cost.unit.instances)
+    cycles = timeline.cycles
+    peak = 0
+    for k, layer in enumerate(plan.layers):
+        stays = sum(v.nbytes for _, v in plan.residents.values() if v.first <= k <= v.last)
+        peak = max(peak, stays + layer.mapping.sram_bytes)
+    return Totals(
+        cycles=cycles,
+        clock_hz=chip.clock_hz,
+        latency_seconds=float(Fraction(cycles, chip.clock_hz)),
+        macs=sum(x.macs for x in layers),
+        useful_macs=sum(x.useful_macs for x in layers),
+        mac_utilization=float(round(done / max(cycles, 1), 6)),
+        dram_read_bytes=sum(x.dram_read_bytes for x in layers),
+        dram_write_bytes=sum(x.dram_write_bytes for x in layers),
+        sram_peak_bytes=peak,
+        sram_bytes=chip.sram.size_bytes,
+        commands=commands,
+        overflow_events=sum(x.overflow_events for x in layers),
+    )

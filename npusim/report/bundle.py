@@ -1,0 +1,26 @@
+"""The files of a run: report, table, outputs and plots, as bytes by relative name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npusim.numerics.types import Array
+from npusim.program.program import TileProgram
+from npusim.report.files import csv_text, npy_bytes, output_file
+from npusim.report.plots import latency_plot, timeline_plot, utilization_plot
+from npusim.report.result import Report
+from npusim.timing.timeline import Timeline
+
+
+def result_files(
+    report: Report, outputs: Mapping[str, Array], program: TileProgram, timeline: Timeline
+) -> dict[str, bytes]:
+    """Every file of a run by its name in the report's directory."""
+    return {
+        "report.json": report.to_json().encode(),
+        "layers.csv": csv_text(report).encode(),
+        **{output_file(v): npy_bytes(a) for v, a in outputs.items()},
+        "latency.png": latency_plot(report),
+        "utilization.png": utilization_plot(report),
+        "timeline.png": timeline_plot(report, program, timeline),
+    }

@@ -1,0 +1,149 @@
+"""Tables: contents, order, and that they stay readable at the widths of terminals."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from npusim.errors import InputError
+from npusim.report.result import Report
+from npusim.report.tables import SORT_KEYS, engine_table, layer_table, totals_table
+
+
+def printed(renderable: RenderableType, width: int) -> list[str]:
+    """The lines printed on a terminal of ``width`` columns, with its escape codes left out."""
+    console = Console(file=io.StringIO(), width=width, color_system=None, highlight=False)
+    console.print(renderable)
+    lines = console.file.getvalue().split("\n")  # type: ignore[attr-defined]
+    return [line.rstrip() for line in lines]
+
+
+def rows(lines: list[str]) -> list[str]:
+    """The lines between the rule below the header and the notes."""
+    rule = next(i for i, line in enumerate(lines) if line.startswith("──"))
+    end = next(i for i, line in enumerate(lines) if line.startswith("#: order"))
+    return lines[rule + 1 : end]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+@pytest.mark.parametrize("layers", [1, 5, 30, 100])
+def test_tables_fit_their_width(make_report, layers: int, width: int) -> None:  # type: ignore[no-untyped-def]
+    report = make_report(layers)
+    for table in (layer_table(report), engine_table(report), totals_table(report)):
+        assert max(cell_len(line) for line in printed(table, width)) <= width
+    lines = rows(printed(layer_table(report, "order"), width))
+    assert len(lines) == layers
+    for line, layer in zip(lines, report.layers, strict=True):
+        assert layer.name in line
+        assert f" {layer.cycles:,} " in line
+
+
+def test_columns_and_notes_follow_the_width(make_report) -> None:  # type: ignore[no-untyped-def]
+    report = make_report(30)
+    narrow, wide = ("\n".join(printed(layer_table(report), w)) for w in (80, 200))
+    assert "Tile" in wide and "conv2d+rescale+clamp" in wide and "oy4 ox28 oc32 ky3 kx3 ic16" in wide
+    assert "Not shown for lack of width" not in wide
+    assert "oy4" not in narrow
+    assert "Not shown for lack of width, but in layers.csv: operators" in " ".join(narrow.split())
+    for text in (narrow, wide):
+        flat = " ".join(text.split())
+        assert "Share: of the run's cycles." in flat
+        assert "Util.: work done, of the most its engine could do while the layer lasted." in flat
+        assert "compute = its unit works, limited by its own rate" in flat
+
+
+def test_worst_first(make_report) -> None:  # type: ignore[no-untyped-def]
+    report = make_report(30)
+    layers = report.layers
+    keys = {
+        "order": range(30),
+        "cycles": sorted(range(30), key=lambda i: -layers[i].cycles),
+        "utilization": sorted(range(30), key=lambda i: layers[i].utilization),
+        "dram": sorted(range(30), key=lambda i: -(layers[i].dram_read_bytes + layers[i].dram_write_bytes)),
+    }
+    assert set(keys) == set(SORT_KEYS)
+    for key, order in keys.items():
+        assert [int(line.split()[0]) for line in rows(printed(layer_table(report, key), 120))] == list(order)
+    assert printed(layer_table(report), 120) == printed(layer_table(report, "cycles"), 120)
+
+
+def test_an_unknown_sort_key_is_refused(make_report) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match="sort 'size': .* use one of order, cycles, utilization, dram"):
+        layer_table(make_report(1), "size")
+
+
+def test_long_and_hostile_names(make_report) -> None:  # type: ignore[no-untyped-def]
+    report: Report = make_report(2)
+    names = ("model/" + "very_long_scope/" * 12 + "conv_1", "[red]x[/red]\x1b[2J")
+    layers = tuple(dataclasses.replace(x, name=n) for x, n in zip(report.layers, names, strict=True))
+    report = dataclasses.replace(report, layers=layers)
+    lines = printed(layer_table(report, "order"), 80)
+    first, second = rows(lines)
+    assert "model/" in first and "…" in first and "conv_1" in first
+    assert "[red]x[/red]" in second
+    assert not any("\x1b" in line for line in lines)
+    assert max(map(cell_len, lines)) <= 80
+
+
+def test_the_figures_of_a_layer(make_report) -> None:  # type: ignore[no-untyped-def]
+    report: Report = make_report(1)
+    layer = dataclasses.replace(
+        report.layers[0],
+        cycles=1234,
+        cycles_by_cause={"dram_read": 1234},
+        bound_by="dram_read",
+        utilization=0.25,
+        dram_read_bytes=1536,
+        dram_write_bytes=0,
+    )
+    totals = dataclasses.replace(report.totals, cycles=4936)
+    report = dataclasses.replace(report, layers=(layer,), totals=totals)
+    (line,) = rows(printed(layer_table(report), 80))
+    assert " ".join(line.split()) == "0 block_0/expand mac 1,234 25.0 25.0 1.50 KiB 0 B DRAM read"
+
+
+def test_totals(make_report) -> None:  # type: ignore[no-untyped-def]
+    report: Report = make_report(5)
+    text = "\n".join(printed(totals_table(report), 120))
+    t = report.totals
+    for value in (
+        f"{t.cycles:,}",
+        f"{t.macs:,}",
+        f"{t.useful_macs:,}",
+        "62.5 %",
+        "684 KiB of 1.00 MiB (66.8 %)",
+        "at 1 GHz",
+    ):
+        assert value in text
+    assert f"{1e9 / t.cycles:,.1f} runs/s" in text
+
+
+def test_engines_show_percent_and_cycles_of_each_cause(make_report) -> None:  # type: ignore[no-untyped-def]
+    report: Report = make_report(5)
+    lines = printed(engine_table(report), 120)
+    at = next(i for i, line in enumerate(lines) if line.startswith("dma0"))
+    assert " ".join(lines[at].split()) == "dma0 60.0 % 0.0 % 0.0 % 20.0 % 10.0 % 10.0 %"
+    dma = report.engines[0]
+    shown = [int(n.replace(",", "")) for n in lines[at + 1].split()]
+    assert shown == [dma.busy_cycles, 0, 0, *dma.stalled_cycles.values(), dma.idle_cycles]
+    assert sum(shown) == report.totals.cycles
+    text = " ".join(" ".join(lines).split())
+    assert "sram" not in text  # no engine lost cycles to it
+    assert "dram bus = its turn on the DRAM bus" in text
+    assert "Idle: it has no command left." in text
+
+
+def test_engines_round_cycles_where_there_is_no_room(make_report) -> None:  # type: ignore[no-untyped-def]
+    report: Report = make_report(5)
+    engine = dataclasses.replace(
+        report.engines[0], busy_cycles=3 * 10**15, stalled_cycles={"strange": 10**15, "load": 7}
+    )
+    report = dataclasses.replace(report, engines=(engine,))
+    assert any("3,000,000,000,000,000" in line for line in printed(engine_table(report), 120))
+    lines = printed(engine_table(report), 60)
+    assert any("3.00 P" in line for line in lines)
+    assert any("strange" in line for line in lines)
