@@ -1,0 +1,5 @@
+"""``python -m npusim``."""
+
+from npusim.cli import main
+
+main()

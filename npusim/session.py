@@ -1,0 +1,210 @@
+"""One run from a job to its result: map, time, execute, compare, account; the function behind CLI, tests and sweeps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from npusim.errors import InputError, InternalError, MismatchError
+from npusim.functional import evaluate_graph, execute
+from npusim.graph.graph import Graph
+from npusim.hardware import Chip
+from npusim.hardware.units.mac_array import MacArray
+from npusim.ir.mapping_options import MappingOptions
+from npusim.ir.tensor import TensorType
+from npusim.mapping.mapper import map_graph
+from npusim.mapping.plan import Plan
+from npusim.numerics.overflow import Policy
+from npusim.numerics.packing import pack
+from npusim.numerics.types import Array
+from npusim.program.program import TileProgram
+from npusim.report.build import adds_up, figures, tile_macs
+from npusim.report.result import Check, Fingerprint, Manifest, Report
+from npusim.timing.costs import command_costs
+from npusim.timing.simulator import simulate_costed
+from npusim.timing.timeline import Timeline
+from npusim.version import VERSION
+
+Bits = Literal["timed", "whole", "off"]
+"""``timed``: executed on SRAM bytes in the order that was timed. ``whole``: operator by operator. ``off``: no bits."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a run depends on. Arrays are in storage types and already have the shapes of the graph's inputs.
+
+    ``states`` are the contents of the graph's variables before the run, by name; those missing start as the graph says.
+    ``labels`` are class indices, one for each entry along the first output's batch axis.
+    """
+
+    graph: Graph
+    chip: Chip
+    inputs: Mapping[str, Array]
+    expect: Mapping[str, Array] = field(default_factory=dict)
+    labels: Array | None = None
+    mapping: MappingOptions = field(default_factory=MappingOptions)
+    bits: Bits = "timed"
+    seed: int | None = None
+    workload_sha256: str = ""
+    states: Mapping[str, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gave. ``report`` is the part that survives as JSON; ``outputs`` is empty with bits off."""
+
+    report: Report
+    outputs: Mapping[str, Array]
+    states: Mapping[str, Array]
+    program: TileProgram
+    plan: Plan
+    timeline: Timeline
+
+    def require_match(self) -> None:
+        """MismatchError with every failed comparison with an expected output."""
+        failed = [c.detail for c in self.report.checks if not c.passed]
+        if failed:
+            raise MismatchError(failed)
+
+
+def run(job: Job, progress: Progress = lambda _: None) -> RunResult:
+    """Run a job.
+
+    Raises what its parts raise: DoesNotFitError, UnpredictableError, InputError. Differences from the expected outputs
+    are failed checks in the report, see :meth:`RunResult.require_match`.
+    """
+    graph, chip = job.graph, job.chip
+    _check_arrays(job)
+    progress("mapping")
+    mapped = map_graph(graph, chip, job.mapping)
+    program = mapped.program
+    progress(f"timing {len(program)} commands")
+    costs = command_costs(program, chip)
+    timeline = simulate_costed(program, chip, costs)
+    given = {**job.inputs, **{s.input: job.states.get(s.name, s.initial) for s in graph.states}}
+    outputs: dict[str, Array] = {}
+    events: dict[str, int] = {}
+    policies = overflow_policies(chip)
+    if job.bits == "timed":
+        progress("executing on SRAM bytes in timed order")
+        outputs, events = execute(program, given, timeline.moments, policies)
+    elif job.bits == "whole":
+        progress("evaluating operator by operator")
+        outputs = evaluate_graph(graph, given, policies)
+    totals, engines, layers = figures(program, mapped.plan, timeline, costs, chip, events)
+    for layer, region, done in zip(layers, program.regions, tile_macs(program), strict=True):
+        if done != region.work.points:
+            raise InternalError(f"layer {layer.name}: its tiles do {done} points of {region.work.points}")
+        if not adds_up(layer.engines, layer.cycles) or sum(layer.cycles_by_cause.values()) != layer.cycles:
+            raise InternalError(f"layer {layer.name}: busy, stalled and idle cycles do not add up to {layer.cycles}")
+    if not adds_up(engines, totals.cycles) or sum(x.cycles for x in layers) != totals.cycles:
+        raise InternalError("busy, stalled and idle cycles do not add up to the total")
+    data_outputs = {v: outputs[v] for v in graph.data_outputs if v in outputs}
+    report = Report(
+        schema_version=1,
+        manifest=Manifest(
+            npusim_version=VERSION,
+            workload=graph.name,
+            workload_sha256=job.workload_sha256,
+            chip=as_data(chip),
+            options={"bits": job.bits, "mapping": as_data(job.mapping)},
+            seed=job.seed,
+            inputs=tuple(fingerprint(v, graph.types[v], job.inputs[v]) for v in graph.data_inputs),
+        ),
+        totals=totals,
+        engines=engines,
+        layers=layers,
+        checks=(*_compare(job, data_outputs), *_accuracy(job, data_outputs, timeline.cycles)),
+        outputs=tuple(fingerprint(v, graph.types[v], a) for v, a in data_outputs.items()),
+    )
+    states = {s.name: outputs[s.output] for s in graph.states if s.output in outputs}
+    return RunResult(report, data_outputs, states, program, mapped.plan, timeline)
+
+
+def overflow_policies(chip: Chip) -> dict[str, Policy]:
+    """What overflow does on this chip, by accumulator type."""
+    return {str(k): p for u in chip.units if isinstance(u, MacArray) for k, p in u.accumulators.items()}
+
+
+def fingerprint(name: str, tensor: TensorType, array: Array) -> Fingerprint:
+    """Name, type and hash of a tensor's packed bytes."""
+    digest = hashlib.sha256(pack(array, tensor.dtype).tobytes()).hexdigest()
+    return Fingerprint(name=name, type=str(tensor), sha256=digest)
+
+
+def as_data(record: Any) -> dict[str, Any]:
+    """A record as plain JSON data."""
+    data = TypeAdapter(type(record)).dump_python(record, mode="json")
+    assert isinstance(data, dict)
+    return data
+
+
+def _check_arrays(job: Job) -> None:
+    """InputError with every array that is missing, unknown or not of the type that the graph gives it."""
+    graph = job.graph
+    problems = [f"input {v!r} ({graph.types[v]}) is not given" for v in graph.data_inputs if v not in job.inputs]
+    for what, given, known in (
+        ("input", job.inputs, {v: v for v in graph.data_inputs}),
+        ("state", job.states, {s.name: s.input for s in graph.states}),
+        ("expected output", job.expect, {v: v for v in graph.data_outputs}),
+    ):
+        for name, got in given.items():
+            if name not in known:
+                problems.append(f"{what} {name!r} is not one of the graph's: {', '.join(known) or 'it has none'}")
+                continue
+            tensor = graph.types[known[name]]
+            if got.shape != tensor.shape or got.dtype != tensor.dtype.storage:
+                problems.append(
+                    f"{what} {name!r} must be {list(tensor.shape)} {tensor.dtype.storage} ({tensor.dtype}), "
+                    f"got {list(got.shape)} {got.dtype}"
+                )
+    if problems:
+        raise InputError(problems)
+
+
+def _compare(job: Job, outputs: Mapping[str, Array]) -> list[Check]:
+    checks = []
+    for v, want in job.expect.items():
+        got = outputs.get(v)
+        if got is None:
+            continue
+        different = np.flatnonzero(got != want)
+        name = f"output {v} equals the expected one"
+        if not different.size:
+            checks.append(Check(name=name, passed=True, detail=f"output {v!r}: all {want.size} values equal"))
+            continue
+        at = np.unravel_index(int(different[0]), want.shape)
+        checks.append(
+            Check(
+                name=name,
+                passed=False,
+                detail=f"output {v!r} differs from the expected one in {different.size} of {want.size} values, "
+                f"first at {[int(i) for i in at]}: got {got[at]}, expected {want[at]}",
+            )
+        )
+    return checks
+
+
+def _accuracy(job: Job, outputs: Mapping[str, Array], cycles: int) -> list[Check]:
+    if job.labels is None or not outputs:
+        return []
+    logits = next(iter(outputs.values()))
+    if len(logits) != len(job.labels):
+        raise InputError(
+            f"labels: {len(job.labels)} labels for an output with {len(logits)} entries along its first axis"
+        )
+    right = int((logits.reshape(len(logits), -1).argmax(1) == job.labels).sum())
+    share = 100 * right / len(logits)
+    microseconds = 1e6 * cycles / job.chip.clock_hz / len(logits)
+    detail = (
+        f"accuracy {share:.2f} % ({right} of {len(logits)} right); latency {microseconds:.3f} us an image "
+        f"({cycles} cycles for {len(logits)})"
+    )
+    return [Check(name="accuracy", passed=True, detail=detail)]
