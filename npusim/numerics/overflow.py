@@ -32,6 +32,6 @@ class Overflow:
         if events and self.policy == "refuse":
             raise UnpredictableError(
                 f"{self.where}: {what} {value} at output index {list(index)} is outside {dtype} "
-                f"({dtype.minimum}..{dtype.maximum}); TOSA leaves it unpredictable (choose 'overflow: wrap' or "
-                "'saturate' for the accumulator to study such hardware)"
+                f"({dtype.minimum}..{dtype.maximum}); TOSA leaves it unpredictable; to study hardware "
+                f"that goes on, let the MAC array's accumulators.{dtype} be wrap or saturate"
             )

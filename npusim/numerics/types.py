@@ -16,7 +16,8 @@ Array = NDArray[Any]
 class DType:
     """One element type.
 
-    ``bits`` is the width in memory (a bool takes a byte, an int48 six bytes, an int4 half a byte, a u1 one bit),
+    ``bits`` is the width in memory (a bool takes a byte, an int48 six bytes, an int4 half a byte, a u1 one bit; others
+    below a byte follow each other bit by bit),
     ``minimum``/``maximum`` the inclusive legal range (int4 is -7..7: TOSA 1.0 refuses -8), ``storage`` the numpy
     type of one unpacked element.
 
@@ -35,6 +36,10 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copied or unpickled type is the one of that name, so that ``is`` tells types apart everywhere."""
+        return _named, (self.name,)
+
     @property
     def is_integer(self) -> bool:
         """True for the signed and unsigned integers (not for bool and float)."""
@@ -50,14 +55,19 @@ def _unsigned(bits: int, storage: str) -> DType:
 
 
 BOOL = DType("bool", 8, 0, 1, np.dtype(np.bool_))
-U1 = _unsigned(1, "u1")
+U1, U2, U3, U4 = (_unsigned(n, "u1") for n in (1, 2, 3, 4))
+I2, I3 = (_signed(n, "i1") for n in (2, 3))
 I4 = DType("i4", 4, -7, 7, np.dtype("i1"))
 I8, I16, I32, I48 = _signed(8, "i1"), _signed(16, "i2"), _signed(32, "i4"), _signed(48, "i8")
 U8, U16 = _unsigned(8, "u1"), _unsigned(16, "u2")
-F32 = DType("f32", 32, 0, 0, np.dtype("f4"))
+F16, F32 = DType("f16", 16, 0, 0, np.dtype("f2")), DType("f32", 32, 0, 0, np.dtype("f4"))
 
-DTYPES: dict[str, DType] = {t.name: t for t in (BOOL, U1, I4, I8, I16, I32, I48, U8, U16, F32)}
+DTYPES: dict[str, DType] = {t.name: t for t in (BOOL, U1, U2, U3, U4, I2, I3, I4, I8, I16, I32, I48, U8, U16, F16, F32)}
 """Every element type by name."""
+
+
+def _named(name: str) -> DType:
+    return DTYPES[name]
 
 
 def ceil_div(a: Any, b: Any) -> Any:

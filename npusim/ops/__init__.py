@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npusim.ops._base import Bound, Op, TypeRow, evaluate_bound, read_padded
-from npusim.ops._evaluate import as_operand, bind_arrays, evaluate, make_op
+from npusim.ops._base import Bound, Op, TypeRow, evaluate_bound, evaluate_box, read_padded
+from npusim.ops._evaluate import as_operand, bind_arrays, complete_types, evaluate, make_op
 from npusim.ops._registry import op_class, op_names, suggestion
 
 __all__ = [
@@ -12,8 +12,10 @@ __all__ = [
     "TypeRow",
     "as_operand",
     "bind_arrays",
+    "complete_types",
     "evaluate",
     "evaluate_bound",
+    "evaluate_box",
     "make_op",
     "op_class",
     "op_names",

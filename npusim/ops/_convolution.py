@@ -69,7 +69,7 @@ class WeightedOp(Op):
         if bias.shape not in ((1,), (out_channels,)):
             self.refuse("bias_shape", f"bias {list(bias.shape)} for {out_channels} output channels")
 
-    def pad_value(self, bound: Bound, operand: int) -> int:
+    def outside_value(self, bound: Bound, operand: int) -> int:
         return self.input_zp if operand == 0 else 0
 
     def finish(self, bound: Bound, acc: Array, operands: Sequence[Array], box: Box, overflow: Overflow) -> Array:

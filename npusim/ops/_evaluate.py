@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import count, product
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -72,6 +73,7 @@ def bind_arrays(
     Arguments and errors are those of :func:`evaluate`.
     """
     cls = op_class(op)
+    attributes = cls.take_apart(attributes)
     stated = {k: v for k, v in attributes.items() if k in cls.attribute_operands}
     made = make_op(op, {k: v for k, v in attributes.items() if k not in stated}, dialect)
     if types is not None and len(types) != len(operands):
@@ -83,7 +85,7 @@ def bind_arrays(
     known = {n: _element_type(f"{op}: {n}", given[n], t) for n, t in zip(given, type_names, strict=True)}
     values = given | stated
     order = [*(n for n in cls.operands if n in values), *(n for n in given if n not in cls.operands)]
-    dtypes = _complete_types(made, order, known)
+    dtypes = complete_types(made, order, known)
     arrays = tuple(as_operand(f"{op}: {n}", values[n], t) for n, t in zip(order, dtypes, strict=True))
     return made.bind([TensorType(x.shape, t) for x, t in zip(arrays, dtypes, strict=True)]), arrays
 
@@ -96,7 +98,7 @@ def make_op(name: str, attributes: Mapping[str, Any], dialect: str | None = None
     unknown, missing or of a wrong type. Rules about their values are checked when the operator is bound to types.
     """
     cls = op_class(name)
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     knows_dialect = fields.pop("dialect", None) is not None
     problems = []
@@ -118,6 +120,11 @@ def make_op(name: str, attributes: Mapping[str, Any], dialect: str | None = None
     if problems:
         raise InvalidGraphError(problems)
     return cls(**values, **({"dialect": dialect} if knows_dialect and dialect else {}))
+
+
+@cache
+def _hints(cls: type[Op]) -> Mapping[str, Any]:
+    return get_type_hints(cls)
 
 
 def as_operand(where: str, value: ArrayLike, dtype: DType) -> Array:
@@ -164,7 +171,7 @@ def _element_type(where: str, value: ArrayLike, stated: str | None) -> DType:
     return NUMPY_TYPES[value.dtype.newbyteorder("=")]
 
 
-def _complete_types(op: Op, names: Sequence[str], known: Mapping[str, DType]) -> tuple[DType, ...]:
+def complete_types(op: Op, names: Sequence[str], known: Mapping[str, DType]) -> tuple[DType, ...]:
     """The operand types with those of attribute operands filled in, so that the type table has the combination.
 
     Their declared types where it has none (or operands are missing): binding then says what is wrong.

@@ -40,7 +40,7 @@ class AvgPool2d(Pooling):
         check_zero_point(self, "output_zp", self.output_zp, operands[0].dtype)
         return self.window_shape(operands, self.dialect)
 
-    def pad_value(self, bound: Bound, operand: int) -> int:
+    def outside_value(self, bound: Bound, operand: int) -> int:
         return self.input_zp
 
     def step(self, bound: Bound, acc: Array | None, operands: Sequence[Array], box: Box, overflow: Overflow) -> Array:

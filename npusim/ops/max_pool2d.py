@@ -27,7 +27,7 @@ class MaxPool2d(Pooling):
     def shape(self, operands: Sequence[TensorType]) -> tuple[int, ...]:
         return self.window_shape(operands, self.dialect)
 
-    def pad_value(self, bound: Bound, operand: int) -> int:
+    def outside_value(self, bound: Bound, operand: int) -> int:
         return bound.accumulator.minimum
 
     def step(self, bound: Bound, acc: Array | None, operands: Sequence[Array], box: Box, overflow: Overflow) -> Array:

@@ -44,5 +44,5 @@ class Pad(Movement):
     def reads(self, operands: Sequence[TensorType]) -> tuple[Access, ...]:
         return (Access(0, tuple(output_axis(k, offset=-before) for k, before in enumerate(self.padding[::2]))),)
 
-    def pad_value(self, bound: Bound, operand: int) -> int:
+    def outside_value(self, bound: Bound, operand: int) -> int:
         return self.pad_const

@@ -102,7 +102,7 @@ def _operands(bound: Bound, arrays: Sequence[Array], box: Box, final: bool) -> l
 def _footprint(bound: Bound, arrays: Sequence[Array], access: Access, box: Box) -> Array:
     i = access.operand
     want = access.footprint(bound.work.index, box)
-    return read_padded(arrays[i], (0,) * arrays[i].ndim, want, bound.op.pad_value(bound, i)).copy()
+    return read_padded(arrays[i], (0,) * arrays[i].ndim, want, bound.op.outside_value(bound, i)).copy()
 
 
 def _extent(dim: Dim, i: int, tile_sizes: TileSizes) -> int:
