@@ -25,7 +25,7 @@ class Node:
 
 @dataclass(frozen=True)
 class State:
-    """A variable that lives from run to run: the value a run starts from, the value it leaves, and the first contents."""
+    """A variable that lives from run to run: the value a run starts from, the one it leaves, and the first contents."""
 
     name: str
     input: str
@@ -130,27 +130,35 @@ class GraphBuilder:
         if name in self._names:
             self.problems.append(f"{where}: the name is used twice; give every node its own")
         self._names.add(name)
-        missing = [v for v in inputs if v not in self._types]
+        missing = [v for v in dict.fromkeys(inputs) if v not in self._types]
         if missing:
-            if not all(v in self._broken for v in missing):
+            unknown = [v for v in missing if v not in self._broken]
+            if unknown:
                 self.problems.append(
-                    f"{where}: reads {', '.join(map(repr, missing))}, which no earlier node, input or constant defines"
+                    f"{where}: reads {', '.join(map(repr, unknown))}, which no earlier node, input or constant defines"
                 )
-            self._broken.add(output)
+            self._give_up(output, declared)
             return
         try:
             bound = op.bind([self._types[v] for v in inputs])
         except InvalidGraphError as e:
             self.problems += [f"{where}: {p}" for p in e.problems]
-            if declared is None:
-                self._broken.add(output)
-            else:
-                self._types.setdefault(output, declared)  # so that later nodes are checked too
+            self._give_up(output, declared)
             return
         if declared is not None and bound.output != declared:
-            self.problems.append(f"{where}: output {output!r} is declared {declared}, the operator gives {bound.output}")
+            self.problems.append(
+                f"{where}: output {output!r} is declared {declared}, the operator gives {bound.output}"
+            )
         if self._define(output, bound.output, "output"):
             self._nodes.append(Node(name, op, inputs, output, bound))
+
+    def _give_up(self, output: str, declared: TensorType | None) -> None:
+        """Go on after a node at fault: later nodes are checked against the declared type, or pass over the value."""
+        known = declared or self._types.get(output)
+        if known is None:
+            self._broken.add(output)
+        else:
+            self._define(output, known, "output")
 
     def state(self, state: State, tensor: TensorType) -> None:
         """Define a variable: its input value is defined here, its output value by a later node (or is the input)."""
@@ -163,7 +171,8 @@ class GraphBuilder:
             made = self._types.get(s.output)
             if made is not None and made != self._types[s.input]:
                 self.problems.append(
-                    f"{self.name}: variable {s.name!r} is {self._types[s.input]} and is written as {made}; they must agree"
+                    f"{self.name}: variable {s.name!r} is {self._types[s.input]} and is written as {made}; "
+                    "they must agree"
                 )
         for v in (*outputs, *(s.output for s in self._states)):
             if v not in self._types and v not in self._broken:

@@ -55,10 +55,10 @@ def _measures(node: Node) -> Iterator[tuple[str, tuple[int, ...], int]]:
     kernel: tuple[int, ...] = attributes.get("kernel", ())
     if node.op.name in _KERNEL_AXES:
         kernel = node.bound.operands[1].shape[_KERNEL_AXES[node.op.name]]
-    if kernel:
+    pad = next((name for name in ("pad", "out_pad") if name in attributes), None)
+    if kernel and pad:  # others with a kernel are no operators of TOSA
         dilation = attributes.get("dilation", (1,) * len(kernel))
         yield "kernel * dilation", tuple(k * d for k, d in zip(kernel, dilation, strict=True)), MAX_KERNEL
-        pad = "pad" if "pad" in attributes else "out_pad"
         yield pad, attributes[pad], MAX_KERNEL
         yield "stride", attributes["stride"], MAX_STRIDE
     if node.op.name == "resize":

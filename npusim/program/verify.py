@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import product
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from npusim.errors import ProgramError
+from npusim.graph.region import Region, RegionInput
 from npusim.ir.box import Box
+from npusim.ir.tensor import packed_bytes
+from npusim.numerics.types import DType
 from npusim.program.order import Order
 from npusim.program.program import Command, Compute, Load, Queue, Ref, Slot, Store, TileProgram, reads_of, writes_of
 
@@ -17,12 +19,15 @@ from npusim.program.program import Command, Compute, Load, Queue, Ref, Slot, Sto
 def verify(program: TileProgram) -> None:
     """Raise ProgramError unless the program is sound.
 
-    Checked: dependencies point backwards; slots lie inside SRAM and boxes inside slots; nothing is read, from SRAM or
-    DRAM, that no command sure to have finished wrote; every two conflicting accesses to the same bytes are ordered by
-    dependencies and queues; each layer's boxes cover its iteration space exactly once and each accumulation is opened,
-    continued and closed in order; every graph output is stored exactly once.
+    Checked: dependencies point backwards; slots lie inside SRAM and boxes inside slots; each layer's boxes cover its
+    iteration space exactly once, read and write what its region says, and each accumulation is opened, continued and
+    closed in order; nothing is read, from SRAM or DRAM, that no command sure to have finished wrote; every two
+    conflicting accesses to the same bytes are ordered by dependencies and queues; every graph output is stored exactly
+    once.
     """
     order = Order(program)
+    _check_slots(program)
+    _check_layers(program)
     sram = _Sram(program, order)
     dram = _Dram(program, order)
     for command in program:
@@ -36,7 +41,25 @@ def verify(program: TileProgram) -> None:
         elif isinstance(command, Store):
             dram.store(command, command.ref)
     dram.finish()
-    _check_layers(program)
+
+
+def _check_slots(program: TileProgram) -> None:
+    for s in program.slots:
+        if s.offset < 0 or s.offset + s.nbytes > program.sram_bytes:
+            raise ProgramError(
+                f"slot {s.index} ({s.value}) lies at {s.offset}..{s.offset + s.nbytes}, outside the SRAM of "
+                f"{program.sram_bytes} bytes"
+            )
+        needed = packed_bytes(prod(s.stored), s.dtype)
+        if s.nbytes < needed or any(n > m for n, m in zip(s.shape, s.stored, strict=True)):
+            raise ProgramError(
+                f"slot {s.index} ({s.value}) has {s.nbytes} bytes; {list(s.shape)} stored as {list(s.stored)} of "
+                f"{s.dtype} takes {needed}"
+            )
+        base = program.slots[s.base]
+        same = (s.offset, s.nbytes, s.dtype, s.whole, prod(s.shape))
+        if same != (base.offset, base.nbytes, base.dtype, base.whole, prod(base.shape)):
+            raise ProgramError(f"slot {s.index} ({s.value}) is no view of slot {base.index} ({base.value})")
 
 
 class _Users:
@@ -64,9 +87,12 @@ class _Users:
 
 
 class _Contents:
-    """What a slot holds: the boxes written, who wrote and read them, and who used the bytes ``before``."""
+    """What a slot holds: the boxes written, who wrote and read them, and who used the bytes ``before``.
 
-    __slots__ = ("before", "covered", "readers", "writers", "writes")
+    ``partial``: sums of a reduction that is still open.
+    """
+
+    __slots__ = ("before", "covered", "partial", "readers", "writers", "writes")
 
     def __init__(self) -> None:
         self.clear()
@@ -74,6 +100,7 @@ class _Contents:
     def clear(self) -> None:
         self.writes: dict[Box, int] = {}
         self.covered = 0
+        self.partial = False
         self.writers = _Users()
         self.readers = _Users()
         self.before = _Users()
@@ -86,12 +113,6 @@ class _Sram:
         self.contents = [_Contents() for _ in program.slots]
         self.neighbours: list[list[int]] = [[] for _ in program.slots]
         live: list[Slot] = []
-        for s in program.slots:
-            if s.offset < 0 or s.offset + s.nbytes > program.sram_bytes:
-                raise ProgramError(
-                    f"slot {s.index} ({s.value}) lies at {s.offset}..{s.offset + s.nbytes}, outside the SRAM of "
-                    f"{program.sram_bytes} bytes"
-                )
         for s in sorted((s for s in program.slots if s.base == s.index), key=lambda s: (s.offset, s.index)):
             live = [t for t in live if t.offset + t.nbytes > s.offset]
             for t in live:
@@ -102,7 +123,7 @@ class _Sram:
     def _resolve(self, command: Command, ref: Ref) -> tuple[Slot, Box]:
         slot = self.slots[ref.slot]
         box = ref.box
-        if len(box.lo) != len(slot.shape) or any(b > n for b, n in zip(box.shape, slot.shape, strict=True)):
+        if len(box.lo) != len(slot.shape) or any(b - a > n for a, b, n in zip(*box, slot.shape, strict=True)):
             raise ProgramError(f"command {command.id}: box {box} does not fit slot {slot.index} of {list(slot.shape)}")
         if slot.whole and not Box.whole(slot.shape).contains(box):
             raise ProgramError(f"command {command.id}: box {box} lies outside slot {slot.index} of {list(slot.shape)}")
@@ -114,22 +135,26 @@ class _Sram:
     def read(self, command: Command, ref: Ref) -> None:
         slot, box = self._resolve(command, ref)
         contents = self.contents[slot.index]
-        if not box.size:
+        size = box.size
+        if not size:
             return
-        full = contents.covered == prod(slot.shape)
+        if contents.partial and not (isinstance(command, Compute) and ref == command.accumulator):
+            raise ProgramError(f"command {command.id} reads partial sums of {slot.value} in slot {slot.index}")
+        full = slot.whole and contents.covered == prod(slot.shape)
         if not (full and contents.writers.all_before(self.order, command)):
             covered = 0
             for written, by in contents.writes.items():
-                if written.intersects(box):
+                # only a slot of the whole value keeps its layout: another is laid out for the very box it holds
+                if written.intersects(box) if slot.whole else written == box:
                     if not self.order.before(by, command.id):
                         raise ProgramError(
                             f"read after write: command {command.id} is not ordered after command {by} ({slot.value})"
                         )
-                    covered += _overlap(written, box)
-            if covered < box.size:
+                    covered += size if written == box else _overlap(written, box)
+            if covered < size:
                 raise ProgramError(
-                    f"command {command.id} reads {box} of {slot.value} in slot {slot.index}, of which only {covered} of "
-                    f"{box.size} elements have been written"
+                    f"command {command.id} reads {box} of {slot.value} in slot {slot.index}, of which only {covered} "
+                    f"of {size} elements have been written"
                 )
         contents.readers.add(command)
 
@@ -154,12 +179,16 @@ class _Sram:
         elif (by := contents.writes.get(box)) is not None:
             contents.readers.require(self.order, command, "write after read", slot.value)
             if by != command.id and not self.order.before(by, command.id):
-                raise ProgramError(f"write after write: command {command.id} is not ordered after {by} ({slot.value})")
+                raise ProgramError(
+                    f"write after write: command {command.id} is not ordered after command {by} ({slot.value})"
+                )
             contents.covered -= box.size
+        elif isinstance(command, Load) and any(written.intersects(box) for written in contents.writes):
+            # (results of a layer do not overlap, as its tiles do not)
+            raise ProgramError(f"command {command.id} loads {box} of {slot.value} over other boxes of it")
         contents.writes[box] = command.id
+        contents.partial = isinstance(command, Compute) and not command.last
         contents.covered += box.size
-        if contents.covered > prod(slot.shape):
-            raise ProgramError(f"command {command.id} writes {box} of {slot.value} over other boxes of it")
         contents.writers.add(command)
 
 
@@ -190,7 +219,9 @@ class _Dram:
         for stored, by in stores:
             if stored.intersects(ref.box):
                 if not self.order.before(by, command.id):
-                    raise ProgramError(f"load after store: command {command.id} is not ordered after {by} ({value})")
+                    raise ProgramError(
+                        f"load after store: command {command.id} is not ordered after command {by} ({value})"
+                    )
                 covered += _overlap(stored, ref.box)
         if covered < ref.box.size:
             raise ProgramError(f"command {command.id} loads {ref.box} of {value}, which is not stored before")
@@ -223,10 +254,10 @@ def _check_layers(program: TileProgram) -> None:
             raise ProgramError(f"layer {region.name}: its tiles do not cover {space} exactly once")
         reduced = [i for i, d in enumerate(region.work.dims) if d.reduce]
         whole = prod(region.work.dims[i].extent for i in reduced)
-        done: dict[tuple[int, ...], int] = {}
+        done: dict[Box, int] = {}
         for c in commands:
-            key = tuple(x for i, x in enumerate(c.box.lo) if i not in reduced)
-            before = done.get(key, 0)
+            out = region.work.write.footprint(region.work.index, c.box)
+            before = done.get(out, 0)
             now = before + prod(c.box.hi[i] - c.box.lo[i] for i in reduced)
             if c.first != (before == 0) or c.last != (now == whole):
                 raise ProgramError(
@@ -235,29 +266,51 @@ def _check_layers(program: TileProgram) -> None:
                 )
             if (c.result is None) == c.last or (c.accumulator is None and not (c.first and c.last)):
                 raise ProgramError(f"command {c.id} of layer {region.name} lacks an accumulator or a result")
-            done[key] = now
+            done[out] = now
+            _check_refs(program.slots, region, c, out)
+        if any(n < whole for n in done.values()):
+            raise ProgramError(f"layer {region.name}: an accumulation is never closed")
+
+
+def _check_refs(slots: tuple[Slot, ...], region: Region, c: Compute, out: Box) -> None:
+    """Every operand is the box of the value that the region needs for ``c.box``, and ``out`` is what is written."""
+
+    def check(ref: Ref, what: str, value: str, dtype: DType, box: Box) -> None:
+        slot = slots[ref.slot]
+        if slot.value != value or slot.dtype is not dtype or ref.box != box:
+            raise ProgramError(
+                f"command {c.id} of layer {region.name}: its {what} is {slot.value}{ref.box} of {slot.dtype}, the "
+                f"region needs {value}{box} of {dtype}"
+            )
+
+    for x, ref in zip(region.inputs, c.operands, strict=True):
+        if ref is not None:
+            check(ref, "operand", x.value, x.type.dtype, _needed(region, x, c.box))
+        elif (c.last or not x.access.final) and _needed(region, x, c.box).size:
+            raise ProgramError(f"command {c.id} of layer {region.name} lacks its operand {x.value}")
+    if c.accumulator is not None:
+        check(c.accumulator, "accumulator", region.output, region.anchor.bound.accumulator, out)
+    if c.result is not None:
+        check(c.result, "result", region.output, region.output_type.dtype, out)
+
+
+def _needed(region: Region, x: RegionInput, box: Box) -> Box:
+    return x.access.footprint(region.work.index, box).clip(x.type.shape)
 
 
 def _overlap(a: Box, b: Box) -> int:
     return prod(max(0, min(p, q) - max(m, n)) for m, p, n, q in zip(a.lo, a.hi, b.lo, b.hi, strict=True))
 
 
-def _covers_once(space: Box, boxes: Iterable[Box]) -> bool:
-    """Whether the boxes are a partition of ``space``: a grid of intervals, or else counted point by point."""
-    found = list(boxes)
-    if sum(b.size for b in found) != space.size or len(set(found)) != len(found):
+def _covers_once(space: Box, boxes: Sequence[Box]) -> bool:
+    """Whether the boxes are a partition of ``space``, counted on the grid that their edges make."""
+    if sum(b.size for b in boxes) != space.size:
         return False
-    axes = [sorted({(b.lo[i], b.hi[i]) for b in found}) for i in range(len(space.lo))]
-    tidy = all(
-        cuts[0][0] == lo and cuts[-1][1] == hi and all(p[1] == q[0] for p, q in zip(cuts, cuts[1:], strict=False))
-        for cuts, lo, hi in zip(axes, space.lo, space.hi, strict=True)
-    )
-    if tidy and prod(map(len, axes)) == len(found):
-        grid = {Box(tuple(c[0] for c in cell), tuple(c[1] for c in cell)) for cell in product(*axes)}
-        return grid == set(found)
-    count = np.zeros(space.shape, np.uint8)
-    for b in found:
-        if not space.contains(b):
-            return False
-        count[b.relative_to(space.lo).slices] += 1
-    return bool((count == 1).all())
+    edges = [sorted({x for b in boxes for x in (b.lo[i], b.hi[i])}) for i in range(len(space.lo))]
+    if any((e[0], e[-1]) != (lo, hi) for e, lo, hi in zip(edges, space.lo, space.hi, strict=True)):
+        return False
+    position = [{x: i for i, x in enumerate(e)} for e in edges]
+    covered = np.zeros([len(e) - 1 for e in edges], np.bool_)
+    for b in boxes:
+        covered[tuple(slice(p[m], p[n]) for p, m, n in zip(position, b.lo, b.hi, strict=True))] = True
+    return bool(covered.all())  # all points, with no more points in the boxes than there are: each of them once

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from npusim.graph.graph import Graph, Node
 from npusim.graph.region import Region, make_region
+from npusim.ir.box import Box
 from npusim.ir.work import UnitKind, along
 
 
@@ -46,7 +47,7 @@ class Fuse:
         members = {root.output: root}
         if _reduces(root):
             return members
-        reducing: list[str] = []
+        reducing: set[str] = set()
         work = [root]
         while work:
             for value in work.pop().inputs:
@@ -54,19 +55,17 @@ class Fuse:
                 if p is None or value in members or value in taken or not self._joinable(graph, value, members):
                     continue
                 if _reduces(p):
-                    reducing.append(value)
+                    reducing.add(value)
                 else:
                     members[value] = p
                     work.append(p)
-        reducing.sort(key=lambda v: order[v])
-        for value in reducing[:-1]:
-            self._give_away(graph, producer[value], members, root)
-        for value in reducing[-1:]:
+        for value in sorted(reducing, key=lambda v: order[v]):
+            reducing.remove(value)
             anchor = producer[value]
-            if self._may_follow(anchor, members.values()):
-                members[value] = anchor
+            if reducing or not self._may_follow(anchor, members.values()):
+                self._give_away(graph, anchor, members, reducing, root)
             else:
-                self._give_away(graph, anchor, members, root)
+                members[value] = anchor
         return members
 
     def _joinable(self, graph: Graph, value: str, members: Mapping[str, Node]) -> bool:
@@ -81,14 +80,17 @@ class Fuse:
         on_vector = anchor.bound.work.unit is UnitKind.VECTOR
         return on_vector or all(m.op.name in self.tail_operators for m in members)
 
-    def _give_away(self, graph: Graph, anchor: Node, members: dict[str, Node], root: Node) -> None:
-        """Take out of ``members`` the chain that ``anchor``'s own region can hold, up to its narrowest value."""
+    def _give_away(self, graph: Graph, anchor: Node, members: dict[str, Node], reducing: set[str], root: Node) -> None:
+        """Take out of ``members`` the chain that ``anchor``'s own region can hold, up to its narrowest value.
+
+        The chain ends before an operator that also reads what stays: a member, or one of the ``reducing`` left.
+        """
         chain: list[Node] = [anchor]
         while True:
             readers = graph.consumers[chain[-1].output]
             if len(readers) != 1 or readers[0] is root or not self._may_follow(anchor, readers):
                 break
-            if any(v in members for v in readers[0].inputs if v != chain[-1].output):
+            if any(v in members or v in reducing for v in readers[0].inputs if v != chain[-1].output):
                 break
             chain.append(readers[0])
         bits = [n.bound.output.dtype.bits for n in chain]
@@ -108,6 +110,8 @@ def _reads_index_by_index(graph: Graph, reader: Node, value: str) -> bool:
     for access in work.reads:
         if reader.inputs[access.operand] != value:
             continue
+        if access.footprint(work.index, work.space) != Box.whole(reader.bound.output.shape):
+            return False  # a resize looks past the end even of an axis of size 1
         for axis, out, n in zip(access.axes, work.write.axes, reader.bound.output.shape, strict=True):
             if n > 1 and (len(out.terms) != 1 or axis != along(out.terms[0][0])):
                 return False
