@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from npusim.errors import InputError
 from npusim.ir.work import UnitKind, Work
 from npusim.numerics.types import DType
 
@@ -33,8 +34,14 @@ class UnitSpec(ABC):
     """Parameters of one kind of compute unit; subclasses are frozen records read from the chip's YAML."""
 
     kind: str
+    name: str | None
     serves: ClassVar[UnitKind]
     instances: int
+
+    @property
+    def label(self) -> str:
+        """Its name in reports and mappings: as given, else what it serves (``mac``, ``popcount``, ``vector``)."""
+        return self.name or self.serves.value
 
     @abstractmethod
     def refuses(self, task: Task) -> str | None:
@@ -44,9 +51,32 @@ class UnitSpec(ABC):
     def cycles(self, task: Task, extents: Sequence[Count]) -> Count:
         """Cycles the unit is busy with a box of these extents, operands in SRAM and nothing else in its way."""
 
+    @property
+    def overlapped(self) -> bool:
+        """Whether a command starts while the one before drains, prepared while that one ran."""
+        return False
+
+    def reload_cycles(self, task: Task, extents: Sequence[Count]) -> Count:
+        """Cycles to bring in what stays in the unit, beside the command before; on no unit but an overlapped one."""
+        return 0
+
+    def drain_cycles(self, task: Task, extents: Sequence[Count]) -> Count:
+        """Cycles until a box is done once the next may start; on no unit but an overlapped one."""
+        return 0
+
     @abstractmethod
     def passes(self, task: Task, extents: Sequence[Count]) -> tuple[Count, ...]:
         """How often each operand's tile is read from SRAM for a box of these extents."""
+
+    def actions(self, task: Task, extents: Sequence[Count]) -> dict[str, Count]:
+        """What the unit does for a box that costs energy: how often, by action (see EnergyTable).
+
+        InputError for a unit that does not say so: nothing is free by omission.
+        """
+        raise InputError(
+            f"unit {self.label!r} ({self.kind}): its actions are not counted, so its energy is not modelled; "
+            "set energy: null"
+        )
 
     @abstractmethod
     def peak_per_cycle(self, task: Task) -> tuple[int, int]:

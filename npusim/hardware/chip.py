@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
-from npusim.config import Hertz, record
+from npusim.config import Hertz, NonNegative, record
 from npusim.errors import DoesNotFitError
 from npusim.hardware.base import Task, UnitSpec
-from npusim.hardware.memory import Dma, Dram, Sram
+from npusim.hardware.energy_table import EnergyTable
+from npusim.hardware.memory import Dma, Dram, HostLink, Sram
 from npusim.hardware.output_pipeline import OutputPipeline
 from npusim.hardware.units.mac_array import MacArray
 from npusim.hardware.units.popcount import PopcountUnit
@@ -20,36 +22,108 @@ Unit = Annotated[MacArray | PopcountUnit | VectorUnit, Field(discriminator="kind
 
 
 @record
+class Control:
+    """What the host and the command processor add."""
+
+    run_cycles: Annotated[NonNegative, Field(description="before the first command of a run")]
+    layer_cycles: Annotated[NonNegative, Field(description="added to the first compute command of every layer")]
+    command_cycles: Annotated[NonNegative, Field(description="added to every compute command: decoding, micro-ops")]
+
+
+@record
 class Chip:
     """A neural processing unit."""
 
     name: Annotated[str, Field(description="shown in reports")]
     clock_hz: Annotated[Hertz, Field(description="clock of everything; DRAM rates are stated in its cycles")]
-    units: Annotated[tuple[Unit, ...], Field(description="compute units, at most one of a kind")]
+    units: Annotated[tuple[Unit, ...], Field(description="compute units; of those that can, the fastest takes a layer")]
+    control: Annotated[Control, Field(description="launch and command overheads")]
     output_pipeline: Annotated[OutputPipeline, Field(description="behind the MAC array and the popcount unit")]
     sram: Annotated[Sram, Field(description="on-chip memory")]
     dma: Annotated[Dma, Field(description="between DRAM and SRAM")]
     dram: Annotated[Dram, Field(description="external memory")]
+    host_link: Annotated[
+        HostLink | None, Field(description="way of graph inputs and outputs; null: they lie in the DRAM")
+    ] = None
+    energy: Annotated[
+        EnergyTable | None, Field(description="what actions cost in energy, and parts in area; null: not modelled")
+    ] = None
 
     def __post_init__(self) -> None:
-        kinds = [u.kind for u in self.units]
-        for kind in kinds:
-            if kinds.count(kind) > 1:
-                raise ValueError(f"units: {kind} is given {kinds.count(kind)} times; use 'instances' for identical units")
-
-    def unit_of(self, kind: UnitKind) -> UnitSpec | None:
-        """The unit that serves this kind of work, if the chip has one."""
-        return next((u for u in self.units if u.serves is kind), None)
-
-    def unit_for(self, task: Task, where: str) -> UnitSpec:
-        """The unit for a task; DoesNotFitError naming ``where``, the operator and what the chip lacks."""
-        unit = self.unit_of(task.work.unit)
-        if unit is None:
-            raise DoesNotFitError(
-                f"{where}: {task.operator} needs a {task.work.unit.value} unit; chip {self.name!r} has "
-                f"{', '.join(u.kind for u in self.units) or 'no units'}"
+        if self.output_pipeline.streamed_bytes and self.dram.fair and self.dram.write_channel is None:
+            raise ValueError(
+                "output_pipeline.streamed_bytes with dram.fair needs a dram.write_channel: how loads slow down "
+                "results on a shared bus is not modelled"
             )
-        reason = unit.refuses(task)
-        if reason is not None:
-            raise DoesNotFitError(f"{where}: {task.operator}: chip {self.name!r}: {reason}")
-        return unit
+        if self.energy is not None and self.dram.caches:
+            raise ValueError("energy: what dram.caches take is not modelled; set energy: null, or caches: []")
+        labels = [u.label for u in self.units]
+        for label in labels:
+            if label in ("dma", "store"):
+                raise ValueError(f"units: {label!r} is the name of another engine; give the unit another one")
+        for unit in self.units:
+            if labels.count(unit.label) > 1:
+                raise ValueError(
+                    f"units: {unit.kind} is given {labels.count(unit.label)} times; use 'instances' for identical "
+                    "units, or give each unit a name of its own"
+                )
+
+    @property
+    def on_chip_bytes(self) -> int:
+        """SRAM and, behind it, the memories that units have for their partial sums, and results streamed to DRAM."""
+        return self.streamed_base + (self.output_pipeline.streamed_bytes or 0)
+
+    @property
+    def streamed_base(self) -> int:
+        """Address of the first byte of the results that are on their way to DRAM and have no place in SRAM."""
+        return self.sram.size_bytes + sum(
+            u.instances * u.accumulator_bytes for u in self.units if isinstance(u, MacArray)
+        )
+
+    def accumulator_base(self, unit: UnitSpec) -> int:
+        """Address of the first byte of the memory that ``unit`` has for its partial sums."""
+        base = self.sram.size_bytes
+        for u in self.units:
+            if u is unit:
+                break
+            base += u.instances * u.accumulator_bytes if isinstance(u, MacArray) else 0
+        return base
+
+    def unit_of(self, kind: UnitKind, name: str | None = None) -> UnitSpec | None:
+        """The first unit that serves this kind of work, or the one called ``name``; None if there is none."""
+        return next((u for u in self.units if u.serves is kind and name in (None, u.label)), None)
+
+    def unit_for(self, tasks: Sequence[Task], where: str, name: str | None = None) -> UnitSpec:
+        """The first of :meth:`units_for`."""
+        return self.units_for(tasks, where, name)[0]
+
+    def units_for(self, tasks: Sequence[Task], where: str, name: str | None = None) -> list[UnitSpec]:
+        """The units that can do all ``tasks``, which are of one kind; of these the one called ``name`` if given.
+
+        DoesNotFitError naming ``where``, the operator and what the chip lacks.
+        """
+        task = tasks[0]
+        kind = task.work.unit
+        serving = [u for u in self.units if u.serves is kind]
+        if not serving:
+            have = ", ".join(u.kind for u in self.units) or "no units"
+            raise DoesNotFitError(
+                f"{where}: {task.operator} needs a {kind.value} unit; chip {self.name!r} has {have}; add one to its units"
+            )
+        named = [u for u in serving if name in (None, u.label)]
+        if not named:
+            raise DoesNotFitError(
+                f"{where}: no {kind.value} unit of chip {self.name!r} is called {name!r}; it has "
+                f"{', '.join(u.label for u in serving)}"
+            )
+        able: list[UnitSpec] = []
+        problems = []
+        for unit in named:
+            reason = next(((t.operator, r) for t in tasks if (r := unit.refuses(t)) is not None), None)
+            if reason is None:
+                able.append(unit)
+            else:
+                problems.append(f"{where}: {reason[0]}: chip {self.name!r}: {reason[1]}")
+        if not able:
+            raise DoesNotFitError(problems)
+        return able

@@ -56,15 +56,12 @@ class Box(NamedTuple):
     def intersects(self, other: Box) -> bool:
         """Whether some index is in both; a rank-0 box holds one index."""
         return all(
-            a < d and c < b and a < b and c < d
-            for a, b, c, d in zip(self.lo, self.hi, other.lo, other.hi, strict=True)
+            a < d and c < b and a < b and c < d for a, b, c, d in zip(self.lo, self.hi, other.lo, other.hi, strict=True)
         )
 
     def contains(self, other: Box) -> bool:
-        """Whether every index of ``other`` is in this box."""
-        return all(
-            a <= c and d <= b for a, b, c, d in zip(self.lo, self.hi, other.lo, other.hi, strict=True)
-        )
+        """Whether ``other`` lies within the bounds of this box; an empty one has to as well."""
+        return all(a <= c and d <= b for a, b, c, d in zip(self.lo, self.hi, other.lo, other.hi, strict=True))
 
     def __str__(self) -> str:
         return "[" + ", ".join(f"{a}:{b}" for a, b in zip(self.lo, self.hi, strict=True)) + "]"

@@ -18,12 +18,24 @@ class LayerOptions:
         dict[str, Positive], Field(description="dimension name -> tile size; dimensions not named are searched")
     ] = field(default_factory=dict)
     order: Annotated[
-        tuple[str, ...] | None, Field(description="parallel dimensions, outermost loop first; None: searched")
+        tuple[str, ...] | None,
+        Field(
+            description="dimensions, outermost loop first; others follow, the reduced ones innermost; a reduced one "
+            "outside parallel ones keeps the partial sums of all their tiles; null: searched"
+        ),
     ] = None
-    buffers: Annotated[Annotated[int, Field(ge=1, le=3)] | None, Field(description="slots per operand; None: searched")] = (
+    buffers: Annotated[
+        Annotated[int, Field(ge=1, le=64)] | None, Field(description="slots per operand; null: searched")
+    ] = None
+    reload: Annotated[
+        bool, Field(description="load the operands of every tile anew, those that the tile before had as well")
+    ] = False
+    unit: Annotated[
+        str | None, Field(description="name of the unit that takes the layer; null: the first that can")
+    ] = None
+    resident: Annotated[bool | None, Field(description="keep the output in SRAM for its readers; null: searched")] = (
         None
     )
-    resident: Annotated[bool | None, Field(description="keep the output in SRAM for its readers; None: searched")] = None
 
 
 @record
@@ -33,10 +45,22 @@ class MappingOptions:
     fuse: Annotated[bool, Field(description="run element-wise tails behind their anchor")] = True
     residency: Annotated[bool, Field(description="keep feature maps in SRAM between layers where that pays")] = True
     prefetch: Annotated[bool, Field(description="load constants of a layer while the one before computes")] = True
+    overlap: Annotated[
+        bool, Field(description="a layer may begin before the one before is complete; false: one after the other")
+    ] = True
     buffers: Annotated[
-        Annotated[int, Field(ge=1, le=3)] | None, Field(description="slots per operand in every layer; None: searched")
+        Annotated[int, Field(ge=1, le=64)] | None, Field(description="slots per operand in every layer; null: searched")
     ] = None
-    candidates: Annotated[Positive, Field(description="most tilings weighed per layer, loop order and buffering")] = 2048
+    candidates: Annotated[Positive, Field(description="most tilings weighed per layer, loop order and buffering")] = (
+        2048
+    )
+    smaller_memories: Annotated[
+        bool | None,
+        Field(
+            description="also plan for every smaller power of two of SRAM and keep the plan that simulates fastest, so "
+            "that more SRAM never costs cycles; null: for networks of up to 16 layers"
+        ),
+    ] = None
     layers: Annotated[dict[str, LayerOptions], Field(description="manual mappings by layer name")] = field(
         default_factory=dict
     )

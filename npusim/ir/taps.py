@@ -6,37 +6,43 @@ from math import prod
 
 import numpy as np
 
-from npusim.ir.work import Access, Axis, Work
+from npusim.ir.work import Access, Axis, Loop, Work
 
 
 def points_inside(work: Work, access: Access, shape: tuple[int, ...]) -> int:
     """Points of the space whose index in the operand of ``shape`` exists.
 
-    Exact for accesses whose axes share no dimension and have divisor 1 (convolutions, pools); other accesses are
-    taken as inside everywhere.
+    Exact for accesses of one index a point whose axes share no dimension and whose points all do real work
+    (convolutions, products, pools); other accesses, such as a transposed convolution's, are taken as inside everywhere.
     """
-    extents = {d.name: d.extent for d in work.dims}
+    extents = {d.name: d.extent for d in work.dims if d.loop is not Loop.BIT_PLANE}
     used = [name for a in access.axes for name, _ in a.terms]
-    if len(used) != len(set(used)) or any(a.divisor != 1 or a.whole >= 0 for a in access.axes):
+    single = all(a.extra == 0 and a.whole < 0 for a in access.axes)
+    if len(used) != len(set(used)) or not single or any(d.every > 1 for d in work.dims):
         return dense_points(work)
-    inside = prod(_inside(a, n, extents) for a, n in zip(access.axes, shape, strict=True))
+    inside = prod(_inside(a, n * a.divisor, extents) for a, n in zip(access.axes, shape, strict=True))
     return inside * prod(n for name, n in extents.items() if name not in used)
 
 
 def dense_points(work: Work) -> int:
-    """Points that do work, those on padding included (one in ``every`` of a strided transposed convolution)."""
-    return prod(-(-d.extent // d.every) for d in work.dims)
+    """Points that do work, those on padding included (one in ``every`` of a strided transposed convolution).
+
+    A point counts once, however many bit planes it is made of.
+    """
+    return prod(-(-d.extent // d.every) for d in work.dims if d.loop is not Loop.BIT_PLANE)
 
 
 def _inside(axis: Axis, n: int, extents: dict[str, int]) -> int:
-    """Combinations of the axis's dimensions whose index lies in 0..n-1."""
-    positions = np.asarray([axis.offset], np.int64)
-    counts = np.asarray([1], np.int64)
-    for name, c in sorted(axis.terms, key=lambda t: extents[t[0]])[:-1]:
-        positions = (positions[:, None] + c * np.arange(extents[name])).reshape(-1)
+    """Combinations of the axis's dimensions for which offset + sum(coefficient * dim) lies in 0..n-1.
+
+    All but the longest dimension are enumerated; along that one the inside is an interval.
+    """
     if not axis.terms:
-        return int(counts.sum()) if 0 <= axis.offset < n else 0
-    name, c = max(axis.terms, key=lambda t: extents[t[0]])
+        return int(0 <= axis.offset < n)
+    *others, (name, c) = sorted(axis.terms, key=lambda t: extents[t[0]])
+    positions = np.asarray([axis.offset], np.int64)
+    for other, k in others:
+        positions = (positions[:, None] + k * np.arange(extents[other])).reshape(-1)
     if c < 0:
         positions, c = positions + c * (extents[name] - 1), -c
     if c == 0:

@@ -33,6 +33,7 @@ class Loop(Enum):
     KERNEL_ROW = "kernel_row"
     KERNEL_COLUMN = "kernel_column"
     KERNEL_DEPTH = "kernel_depth"
+    BIT_PLANE = "bit_plane"  # passes of one-bit work that make up one multiply-accumulate of wider numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Work:
 
     ``dims`` lists the dimensions; those with ``reduce`` are folded in the order listed, the last one fastest.
     ``write`` has one plain parallel dimension (coefficient 1) or a constant 0 per output axis.
-    ``macs``: whether a point of the space is one multiply-accumulate.
+    ``macs``: whether a point of the space is one multiply-accumulate (all bit planes of a point: one).
     """
 
     unit: UnitKind

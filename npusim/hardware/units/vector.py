@@ -27,12 +27,19 @@ class VectorUnit(UnitSpec):
 
     kind: Literal["vector"]
     serves: ClassVar[UnitKind] = UnitKind.VECTOR
+    name: Annotated[str | None, Field(description="shown in reports, used by mappings; default: what it serves")] = None
     instances: Annotated[Positive, Field(description="identical units, each with a queue of its own")]
     lanes: Annotated[Positive, Field(description="elements a lane-wide instruction handles")]
     rates: Annotated[
         tuple[OperatorRate, ...], Field(description="cost of every operator the unit has; others are refused")
     ]
     startup_cycles: Annotated[NonNegative, Field(description="cycles before the first element of a command")]
+
+    def __post_init__(self) -> None:
+        named = [name for r in self.rates for name in r.operators]
+        twice = sorted({name for name in named if named.count(name) > 1})
+        if twice:
+            raise ValueError(f"rates: {', '.join(twice)} named more than once; name an operator with one cost")
 
     def cycles_per_instruction(self, operator: str) -> Ratio | None:
         """The cost of one lane-wide instruction of this operator; None if the unit does not have it."""
@@ -44,15 +51,26 @@ class VectorUnit(UnitSpec):
         return None
 
     def cycles(self, task: Task, extents: Sequence[Count]) -> Count:
-        rate = self.cycles_per_instruction(task.operator)
-        assert rate is not None, "refuses() is asked first"
-        points = product(ceil_div(e, d.every) for d, e in zip(task.work.dims, extents, strict=True))
+        rate, points = self._rate(task), _points(task, extents)
         return ceil_div(ceil_div(points, self.lanes) * rate.numerator, rate.denominator)
+
+    def actions(self, task: Task, extents: Sequence[Count]) -> dict[str, Count]:
+        """An instruction of n cycles is n operations on each lane that has a point; the other lanes rest."""
+        rate, points = self._rate(task), _points(task, extents)
+        return {"vector_operation": ceil_div(points * rate.numerator, rate.denominator)}
 
     def passes(self, task: Task, extents: Sequence[Count]) -> tuple[Count, ...]:
         return (1,) * len(task.work.reads)
 
     def peak_per_cycle(self, task: Task) -> tuple[int, int]:
+        rate = self._rate(task)
+        return self.lanes * rate.denominator, rate.numerator
+
+    def _rate(self, task: Task) -> Ratio:
         rate = self.cycles_per_instruction(task.operator)
         assert rate is not None, "refuses() is asked first"
-        return self.lanes * rate.denominator, rate.numerator
+        return rate
+
+
+def _points(task: Task, extents: Sequence[Count]) -> Count:
+    return product(ceil_div(e, d.every) for d, e in zip(task.work.dims, extents, strict=True))
