@@ -10,10 +10,9 @@ import numpy as np
 from npusim.errors import ProgramError
 from npusim.functional.memory import SramBytes
 from npusim.graph.region import Region
-from npusim.ir.box import Box
 from npusim.numerics.overflow import Overflow, Policy
 from npusim.numerics.types import Array
-from npusim.ops import read_padded
+from npusim.ops import evaluate_box
 from npusim.program.program import CommandId, Compute, Load, Store, TileProgram
 
 Moment = tuple[Literal["start", "finish"], CommandId]
@@ -48,8 +47,12 @@ class _Execution:
         graph = program.graph
         self.dram: dict[str, Array] = {**graph.constants, **inputs}
         self.sampled: dict[CommandId, list[Array | None]] = {}
+        # one a member, so that a refusal names the operator at fault
         self.overflow = [
-            Overflow(policies.get(r.anchor.bound.accumulator.name, "refuse"), f"layer {r.name!r}: {r.anchor.op.name}")
+            [
+                Overflow(policies.get(m.bound.accumulator.name, "refuse"), f"layer {r.name!r}: {m.op.name}")
+                for m in r.members
+            ]
             for r in program.regions
         ]
 
@@ -62,7 +65,9 @@ class _Execution:
         if self.sampled:
             raise ProgramError(f"commands {sorted(self.sampled)[:10]} started and never finished")
         outputs = {v: self._view(v).copy() for v in self.program.graph.outputs}
-        return outputs, {r.name: o.events for r, o in zip(self.program.regions, self.overflow, strict=True)}
+        return outputs, {
+            r.name: sum(o.events for o in found) for r, found in zip(self.program.regions, self.overflow, strict=True)
+        }
 
     def _view(self, value: str) -> Array:
         """The DRAM contents of a value, which may share its buffer with a value of another shape."""
@@ -98,40 +103,40 @@ class _Execution:
 
     def _compute(self, c: Compute, data: list[Array | None]) -> None:
         region, overflow = self.program.regions[c.layer], self.overflow[c.layer]
-        operands = self._operands(region, c, data)
-        anchor = region.anchor
-        acc = anchor.op.step(anchor.bound, data[-1], operands[0], c.box, overflow)
+        anchor, tiles = region.anchor, self._tiles(region, c, data)
+        result = evaluate_box(anchor.bound, data[-1], *tiles[0], c.box, overflow[0], c.last)
         if not c.last:
             assert c.accumulator is not None
-            self.sram.write(c.accumulator, acc)
+            self.sram.write(c.accumulator, result)
             return
-        values = {anchor.output: anchor.op.finish(anchor.bound, acc, operands[0], c.box, overflow)}
+        values = {anchor.output: result}
         out = region.work.write.footprint(region.work.index, c.box)
-        for k, member in enumerate(region.members[1:], 1):
-            mine = operands[k]
+        for k, member in enumerate(region.tail, 1):
+            arrays, origins = tiles[k]
             for i, v in enumerate(member.inputs):
                 if v in values:
-                    mine[i] = values[v]
+                    arrays[i], origins[i] = values[v], out.lo
             box = region.member_box(k, out)
-            acc = member.op.step(member.bound, None, mine, box, overflow)
-            values[member.output] = member.op.finish(member.bound, acc, mine, box, overflow)
+            values[member.output] = evaluate_box(member.bound, None, arrays, origins, box, overflow[k])
         assert c.result is not None
         self.sram.write(c.result, values[region.output])
 
-    def _operands(self, region: Region, c: Compute, data: list[Array | None]) -> list[list[Array]]:
-        """Per member its operand tiles, padded to the footprints of its box; members' own results are filled in later."""
-        tiles: list[list[Array]] = [[_NOTHING] * len(m.inputs) for m in region.members]
+    def _tiles(
+        self, region: Region, c: Compute, data: list[Array | None]
+    ) -> list[tuple[list[Array], list[tuple[int, ...]]]]:
+        """Per member its operands' parts in SRAM, and where each begins; members' results are filled in later."""
+        tiles = [([_NOTHING] * len(m.inputs), [_NOWHERE] * len(m.inputs)) for m in region.members]
         for x, ref, array in zip(region.inputs, c.operands, data, strict=False):
-            if x.access.final and not c.last:
-                continue
-            want = x.access.footprint(region.work.index, c.box)
+            if ref is None or array is None:  # all padding, or not needed yet
+                origin = x.access.footprint(region.work.index, c.box).lo
+                array = np.empty((0,) * len(origin), x.type.dtype.storage)
+            else:
+                origin = ref.box.lo
             for member, operand in x.uses:
-                m = region.members[member]
-                pad = m.op.pad_value(m.bound, operand)
-                have: Box = ref.box if ref is not None else Box(want.lo, want.lo)
-                tile = array if array is not None else np.zeros(have.shape, x.type.dtype.storage)
-                tiles[member][operand] = read_padded(tile, have.lo, want, pad)
+                arrays, origins = tiles[member]
+                arrays[operand], origins[operand] = array, origin
         return tiles
 
 
 _NOTHING: Array = np.empty(0)
+_NOWHERE: tuple[int, ...] = ()

@@ -8,7 +8,7 @@ from npusim.errors import ReadinessError
 from npusim.ir.box import Box
 from npusim.ir.tensor import packed_bytes
 from npusim.numerics.packing import pack, unpack
-from npusim.numerics.types import I48, Array
+from npusim.numerics.types import I48, Array, DType
 from npusim.program.program import Ref, Slot, TileProgram
 
 
@@ -32,7 +32,7 @@ class SramBytes:
             ready = bool(self._bytes(self.valid, lo, hi, stored, width)[within].all())
             array = unpack(np.ascontiguousarray(view).reshape(-1), ref.box.shape, slot.dtype)
         else:
-            ready = bool(self.valid[lo:hi].all())
+            ready = bool(self.valid[lo:hi][_bytes_touched(stored, within, slot.dtype)].all())
             array = unpack(self.data[lo:hi], stored, slot.dtype)[within].copy()
         if not ready:
             raise ReadinessError(
@@ -41,7 +41,10 @@ class SramBytes:
         return array if array.base is None else array.copy()
 
     def write(self, ref: Ref, array: Array) -> None:
-        """Write ``array`` at ``ref`` and mark its bytes valid; other bytes of a slot that holds single boxes go invalid."""
+        """Write ``array`` at ``ref`` and mark its bytes valid.
+
+        The other bytes of a slot that holds one box at a time go invalid.
+        """
         slot = self.slots[ref.slot]
         stored, within = _layout(slot, ref.box)
         size = packed_bytes(int(np.prod(stored, dtype=np.int64)), slot.dtype)
@@ -57,7 +60,7 @@ class SramBytes:
             whole = unpack(self.data[lo:hi], stored, slot.dtype).copy()
             whole[within] = array
             self.data[lo:hi] = pack(whole, slot.dtype)
-            self.valid[lo:hi] = True
+            self.valid[lo:hi] |= _bytes_touched(stored, within, slot.dtype)
 
     @staticmethod
     def _bytes(memory: Array, lo: int, hi: int, stored: tuple[int, ...], width: int) -> Array:
@@ -67,6 +70,13 @@ class SramBytes:
 def _element_bytes(slot: Slot) -> int:
     """Bytes of an element, or 0 where several share a byte."""
     return 6 if slot.dtype is I48 else slot.dtype.bits // 8
+
+
+def _bytes_touched(stored: tuple[int, ...], within: tuple[slice, ...], dtype: DType) -> Array:
+    """Which of the bytes that sub-byte elements of shape ``stored`` are packed into hold some of those ``within``."""
+    elements = np.zeros(stored, np.bool_)
+    elements[within] = True
+    return np.asarray(pack(elements, dtype) != 0)
 
 
 def _layout(slot: Slot, box: Box) -> tuple[tuple[int, ...], tuple[slice, ...]]:

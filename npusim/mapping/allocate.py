@@ -55,22 +55,42 @@ def first_fit(nbytes: int, free: Sequence[Interval]) -> int | None:
     return next((lo for lo, hi in free if hi - lo >= nbytes), None)
 
 
-def place_slots(sizes: Sequence[int], busy: Sequence[Interval], avoid: Sequence[Interval], capacity: int) -> (
-    list[int] | None
-):  # fmt: skip
+def place_side_by_side(lifetimes: Iterable[Lifetime], capacity: int) -> dict[str, int] | None:
+    """Offsets at which no two values share a byte, so that none ever waits for another to die; None if too large.
+
+    >>> place_side_by_side([Lifetime("b", 2, 1, 2), Lifetime("a", 4, 0, 1)], 6)
+    {'a': 0, 'b': 4}
+    """
+    found, at = {}, 0
+    for v in sorted(lifetimes, key=lambda v: (v.first, v.value)):
+        found[v.value] = at
+        at += v.nbytes
+    return found if at <= capacity else None
+
+
+def place_slots(
+    sizes: Sequence[int],
+    busy: Sequence[Interval],
+    avoid: Sequence[Interval],
+    capacity: int,
+    used: Sequence[Interval] = (),
+) -> list[int] | None:
     """Offsets for slots of ``sizes`` outside ``busy``, the largest first; outside ``avoid`` too where possible.
 
     ``avoid`` is what the layer before still uses: a slot that stays clear of it can be loaded while that layer
-    computes. None if some slot finds no place.
+    computes. ``used`` is what any layer uses: a slot that stays clear of that as well waits for none of them. None if
+    some slot finds no place; with nothing ``busy``, slots that fit together do find one.
     """
     taken = list(busy)
     offsets = [0] * len(sizes)
     for i in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
-        offset = first_fit(sizes[i], gaps([*taken, *avoid], capacity))
+        offset = first_fit(sizes[i], gaps([*taken, *avoid, *used], capacity)) if used else None
+        if offset is None:
+            offset = first_fit(sizes[i], gaps([*taken, *avoid], capacity))
         if offset is None:
             offset = first_fit(sizes[i], gaps(taken, capacity))
         if offset is None:
-            return None
+            return place_slots(sizes, busy, (), capacity) if avoid or used else None
         offsets[i] = offset
         taken.append((offset, offset + sizes[i]))
     return offsets

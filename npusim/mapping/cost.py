@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from npusim.graph.region import Region
 from npusim.hardware import Chip, Task, UnitSpec, largest, product
 from npusim.hardware.base import Count
-from npusim.hardware.memory import burst_bytes_moved
+from npusim.hardware.layout import Arrangement, plain
+from npusim.hardware.memory import burst_bytes_moved, runs
+from npusim.hardware.units.mac_array import MacArray
+from npusim.hardware.units.popcount import PopcountUnit
 from npusim.hardware.units.vector import VectorUnit
-from npusim.ir.work import Access, UnitKind
+from npusim.ir.work import Access, Loop, UnitKind
 from npusim.numerics.types import DType, ceil_div
 
 
@@ -19,7 +22,7 @@ class RegionCost:
     Construction raises DoesNotFitError if the chip lacks a unit or an operator.
     """
 
-    def __init__(self, region: Region, chip: Chip) -> None:
+    def __init__(self, region: Region, chip: Chip, unit: str | None = None) -> None:
         self.region, self.chip = region, chip
         self.work = region.work
         where = f"layer {region.name!r}"
@@ -28,20 +31,28 @@ class RegionCost:
             for m in region.members
         ]
         self.task = tasks[0]
-        self.unit: UnitSpec = chip.unit_for(self.task, where)
         self.on_vector = self.work.unit is UnitKind.VECTOR
         self.tail_tasks = tasks[1:]
-        if self.on_vector:
-            for t in self.tail_tasks:
-                chip.unit_for(t, where)
+        able = chip.units_for(tasks if self.on_vector else tasks[:1], where, unit)
+        self.unit: UnitSpec = able[0]
+        self.able = tuple(u.label for u in able)
+        self.accumulator_bytes = self.unit.accumulator_bytes if isinstance(self.unit, MacArray) else 0
+        self.rows_ahead = self.unit.rows_ahead if isinstance(self.unit, PopcountUnit) else 0
         self.output = region.output_type
         self.accumulator = region.anchor.bound.accumulator
         self._parallel = [i for i, d in enumerate(self.work.dims) if not d.reduce]
+        self._channels = [i for i in self._parallel if self.work.dims[i].loop in (Loop.CHANNEL, Loop.OUT_CHANNEL)]
+        self._positions = [i for i in self._parallel if i not in self._channels]
 
     @property
     def engine(self) -> str:
         """Name of the engine whose queues take this region's commands."""
-        return self.work.unit.value
+        return self.unit.label
+
+    @property
+    def streamed_bytes(self) -> int | None:
+        """Most bytes of results under way to DRAM if they leave while their tile is computed; None if they do not."""
+        return None if self.on_vector else self.chip.output_pipeline.streamed_bytes
 
     @property
     def port(self) -> int:
@@ -70,6 +81,11 @@ class RegionCost:
             stored[-1] = ceil_div(stored[-1], sram.channel_granule) * sram.channel_granule
         return ceil_div(ceil_div(product(stored) * dtype.bits, 8), sram.granule_bytes) * sram.granule_bytes
 
+    def in_dram(self, access: Access, shape: tuple[int, ...], constant: bool) -> Arrangement:
+        """How an operand of ``shape``, or the output, lies in DRAM; ``constant``: weights or other constants."""
+        layouts = self.chip.dram.layouts
+        return plain(shape) if layouts is None else layouts.arrange(self.work, access, shape, constant)
+
     def output_shape(self, extents: Sequence[Count]) -> tuple[Count, ...]:
         """Extents of the output box."""
         return self.tile_shape(self.work.write, self.output.shape, extents)
@@ -83,28 +99,64 @@ class RegionCost:
                 out = self.output_shape(extents)
                 for t, axes in zip(self.tail_tasks, self.region.own_dims[1:], strict=True):
                     cycles = cycles + self.unit.cycles(t, [out[a] for a in axes])
-            return largest(cycles + self.unit.startup_cycles, 1)
+            return largest(cycles + self.unit.startup_cycles + self.chip.control.command_cycles, 1)
         if last:
-            pipeline = self.chip.output_pipeline
-            elements = product(extents[i] for i in self._parallel)
-            cycles = largest(cycles, pipeline.cycles(elements)) + pipeline.latency_cycles
-        return largest(cycles, 1)
+            if not self.chip.output_pipeline.after_tile:
+                cycles = largest(cycles, self.chip.output_pipeline.tile_cycles(*self._outputs(extents)))
+            if not self.unit.overlapped:
+                cycles = cycles + self._behind_tile(extents)
+        return largest(cycles + self.chip.control.command_cycles, 1)
+
+    def reload_cycles(self, extents: Sequence[Count]) -> Count:
+        """Cycles to bring in what stays in the unit during a box, beside the box before."""
+        return self.unit.reload_cycles(self.task, extents)
+
+    def result_cycles(self, extents: Sequence[Count], last: bool) -> Count:
+        """Cycles from when the next box may start until what this one makes is there; 0 on a unit without overlap."""
+        if not self.unit.overlapped:
+            return 0
+        return self.unit.drain_cycles(self.task, extents) + (self._behind_tile(extents) if last else 0)
+
+    def _behind_tile(self, extents: Sequence[Count]) -> Count:
+        """Cycles of the output pipeline after the last sum of a tile."""
+        pipeline = self.chip.output_pipeline
+        rest = pipeline.tile_cycles(*self._outputs(extents)) if pipeline.after_tile else 0
+        return rest + pipeline.latency_cycles
+
+    def drain_cycles(self, extents: Sequence[Count]) -> Count:
+        """Cycles from the end of a reduction's last box until the last of its results has left the output pipeline."""
+        return self.chip.output_pipeline.drain_cycles(*self._outputs(extents), self.unit.cycles(self.task, extents))
+
+    def _outputs(self, extents: Sequence[Count]) -> tuple[Count, Count]:
+        """Positions and channels of the results of a box."""
+        return product(extents[i] for i in self._positions), product(extents[i] for i in self._channels)
 
     def limit(self, extents: Sequence[int], first: bool, last: bool) -> str:
         """What sets the cycles of one box: ``compute``, ``output_path`` or ``sram_port``."""
         cycles = self.compute_cycles(extents, last)
         if self.port_cycles(extents, first, last) > cycles:
             return "sram_port"
-        if last and not self.on_vector and cycles > self.unit.cycles(self.task, extents) + (
-            self.chip.output_pipeline.latency_cycles
+        if (
+            last
+            and not self.on_vector
+            and cycles
+            > self.unit.cycles(self.task, extents)
+            + (0 if self.unit.overlapped else self.chip.output_pipeline.latency_cycles)
+            + self.chip.control.command_cycles
         ):
             return "output_path"
         return "compute"
 
     def port_cycles(self, extents: Sequence[Count], first: bool, last: bool) -> Count:
-        """Cycles the box holds its SRAM port: operands as often as the unit re-reads them, sums and results."""
+        """Cycles the box holds its SRAM port: operands as often as the unit re-reads them, sums, results for SRAM."""
+        read, written = self.port_words(extents, first, last)
+        return ceil_div(read + written, self.chip.sram.banks)
+
+    def port_words(self, extents: Sequence[Count], first: bool, last: bool) -> tuple[Count, Count]:
+        """Words of a bank that the box reads and writes through its SRAM port."""
         passes = self.unit.passes(self.task, extents)
-        bits: Count = 0
+        sram = self.chip.sram
+        words: Count = 0
         for i in self.region.inputs:
             if i.access.final and not last:
                 continue
@@ -112,12 +164,14 @@ class RegionCost:
             for member, operand in i.uses:
                 if member == 0 and operand < len(passes):
                     times = largest(times, passes[operand])
-            bits = bits + times * product(self.tile_shape(i.access, i.type.shape, extents)) * i.type.dtype.bits
-        outputs = product(extents[i] for i in self._parallel)
+            tile = self.tile_shape(i.access, i.type.shape, extents)
+            words = words + times * sram.bank_words(i.type.shape, tile, i.type.dtype.bits)
+        out = self.output_shape(extents)
+        sums = 0 if self.accumulator_bytes else sram.bank_words(self.output.shape, out, self.accumulator.bits)
         if not first:
-            bits = bits + outputs * self.accumulator.bits
-        bits = bits + outputs * (self.output.dtype.bits if last else self.accumulator.bits)
-        return ceil_div(ceil_div(bits, 8), self.chip.sram.bytes_per_cycle)
+            words = words + sums
+        results = 0 if self.streamed_bytes else sram.bank_words(self.output.shape, out, self.output.dtype.bits)
+        return words, results if last else sums
 
     def box_cycles(self, extents: Sequence[Count], first: bool = True, last: bool = True) -> Count:
         """Cycles of a box with all its operands in SRAM and the port to itself."""
@@ -129,26 +183,45 @@ class TransferCost:
 
     def __init__(self, chip: Chip) -> None:
         self.chip = chip
-        dram, dma = chip.dram, chip.dma
+        self._write = chip.dram.write_channel
+        self._load = self._channel(chip.dram.latency_cycles)
+        self._store = self._channel(self._write.latency_cycles) if self._write else self._load
+
+    def _channel(self, latency: int) -> tuple[int, int]:
+        """Bytes a cycle of a channel (numerator, denominator) where a burst is under way for ``latency`` cycles."""
+        dma = self.chip.dma
         numerator, denominator = dma.bytes_per_cycle, 1
-        if dram.latency_cycles:
+        if latency:
             # bursts in flight cover the latency: outstanding * burst bytes every latency cycles (Little's law)
-            flight = dma.outstanding_bursts * dram.burst_bytes
-            if flight * denominator < numerator * dram.latency_cycles:
-                numerator, denominator = flight, dram.latency_cycles
-        self._channel = numerator, denominator
+            flight = dma.outstanding_bursts * self.chip.dram.burst_bytes
+            if flight * denominator < numerator * latency:
+                numerator, denominator = flight, latency
+        return numerator, denominator
+
+    def row_miss_cycles(self, shape: tuple[int, ...], box: tuple[Count, ...], dtype: DType) -> Count:
+        """Bus cycles lost to opening DRAM rows: every contiguous run, taken as aligned, opens each row it touches."""
+        row_buffer = self.chip.dram.row_buffer
+        if row_buffer is None:
+            return 0
+        count, length = runs(shape, box)
+        return count * ceil_div(ceil_div(length * dtype.bits, 8), row_buffer.row_bytes) * row_buffer.miss_cycles
+
+    def run_cycles(self, shape: tuple[int, ...], box: tuple[Count, ...]) -> Count:
+        """Channel cycles lost to starting every contiguous run."""
+        return runs(shape, box)[0] * self.chip.dma.run_cycles if self.chip.dma.run_cycles else 0
 
     def bytes_moved(self, shape: tuple[int, ...], box: tuple[Count, ...], dtype: DType) -> Count:
         """DRAM bytes moved for a box, bursts included."""
         return burst_bytes_moved(shape, box, dtype.bits, self.chip.dram.burst_bytes)
 
-    def bus_cycles(self, nbytes: Count) -> Count:
-        """Cycles the DRAM bus and the DMA's SRAM port carry ``nbytes``."""
-        rate = self.chip.dram.bytes_per_cycle
+    def bus_cycles(self, nbytes: Count, store: bool = False) -> Count:
+        """Cycles the DRAM bus (or its write channel, for a store) and the DMA's SRAM port carry ``nbytes``."""
+        dram = self.chip.dram
+        rate = self._write.bytes_per_cycle if store and self._write else dram.bytes_per_cycle
         bus = ceil_div(nbytes * rate.denominator, rate.numerator)
         return largest(bus, ceil_div(nbytes, self.chip.sram.bytes_per_cycle))
 
-    def channel_cycles(self, nbytes: Count) -> Count:
+    def channel_cycles(self, nbytes: Count, store: bool = False) -> Count:
         """Cycles one DMA channel moves ``nbytes``, set-up and latency aside."""
-        numerator, denominator = self._channel
+        numerator, denominator = self._store if store else self._load
         return ceil_div(nbytes * denominator, numerator)

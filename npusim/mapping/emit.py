@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product as cartesian
+from math import prod
 
 from npusim.graph.graph import Graph
 from npusim.graph.passes.fold_aliases import Aliases
 from npusim.hardware import Chip
 from npusim.ir.box import Box
+from npusim.ir.work import Loop, Work
 from npusim.mapping.plan import LayerPlan, Plan
 from npusim.numerics.types import DType
 from npusim.program.program import Command, Compute, Load, Queue, Ref, Slot, Store, TileProgram
-
 
 _STORES = Queue("store", 0)
 """Stands for the stores in bookkeeping: where they share a channel with loads, loads may still overtake them."""
@@ -86,7 +87,8 @@ class _Resident:
 class Emitter:
     """Emits the commands of a plan; :meth:`program` returns them as a tile program."""
 
-    def __init__(self, graph: Graph, aliases: Aliases, plan: Plan, chip: Chip) -> None:
+    def __init__(self, graph: Graph, aliases: Aliases, plan: Plan, chip: Chip, overlap: bool = True) -> None:
+        self.overlap, self.layers_before = overlap, dict[Queue, int]()
         self.graph, self.root, self.plan, self.chip = graph, aliases.root, plan, chip
         self.slots: list[Slot] = []
         self.bytes = _Bytes()
@@ -101,12 +103,14 @@ class Emitter:
     def program(self) -> TileProgram:
         """The whole program, loads moved as early as their dependencies allow."""
         for number, layer in enumerate(self.plan.layers):
+            if not self.overlap:
+                self.layers_before = {
+                    _STORES if isinstance(c, Store) else c.queue: c.id for c in self.commands if not isinstance(c, Load)
+                }
             self._layer(number, layer)
         commands = _loads_early(self.commands)
         regions = tuple(p.region for p in self.plan.layers)
-        return TileProgram(
-            self.graph, regions, self.root, self.chip.sram.size_bytes, tuple(self.slots), tuple(commands)
-        )
+        return TileProgram(self.graph, regions, self.root, self.chip.on_chip_bytes, tuple(self.slots), tuple(commands))
 
     # -- slots ------------------------------------------------------------------------------------------------
 
@@ -137,7 +141,7 @@ class Emitter:
 
     def _layer(self, number: int, plan: LayerPlan) -> None:
         region, cost, mapping = plan.region, plan.cost, plan.mapping
-        work, chip = region.work, self.chip
+        work = region.work
         pools: list[list[_SlotState]] = []
         for x, offsets in zip(region.inputs, plan.input_slots, strict=True):
             shape = tuple(int(n) for n in cost.tile_shape(x.access, x.type.shape, mapping.tile))
@@ -154,55 +158,65 @@ class Emitter:
             shape = cost.output.shape
             self.residents[out] = _Resident(self._slot(out, cost.output.dtype, shape, offset, life.nbytes, True))
 
-        queue_count = cost.unit.instances
-        for tile_number, boxes in enumerate(_tiles(plan)):
-            queue = Queue(cost.engine, tile_number % queue_count)
-            accumulator = acc_pool[tile_number % queue_count] if acc_pool else None
-            for step, box in enumerate(boxes):
-                first, last = step == 0, step == len(boxes) - 1
-                refs, waits = self._operands(number, plan, pools, box, queue, last)
-                command = len(self.commands)
-                out_box = work.write.footprint(work.index, box)
-                acc_ref = result = None
-                target: _SlotState | None = None
-                if accumulator is not None:
-                    acc_ref = Ref(accumulator.slot.index, out_box)
-                    _merge(waits, accumulator.waits())
-                if last:
-                    if plan.output_resident:
-                        target = self.residents[out].state
-                        _merge(waits, self.residents[out].before)
-                    else:
-                        target = out_pool[0]
-                        out_pool.append(out_pool.pop(0))
-                        _merge(waits, target.waits())
-                    result = Ref(target.slot.index, out_box)
-                self.commands.append(
-                    Compute(command, queue, number, _deps(waits, queue), box, refs, acc_ref, result, first, last)
+        for tile_number, box, first, last in _steps(plan):
+            sums = tile_number % max(len(acc_pool), cost.unit.instances)
+            queue = Queue(cost.engine, sums % cost.unit.instances)
+            accumulator = acc_pool[sums] if acc_pool else None
+            refs, waits = self._operands(number, plan, pools, box, queue, last)
+            _merge(waits, self.layers_before)
+            command = len(self.commands)
+            out_box = work.write.footprint(work.index, box)
+            acc_ref = result = None
+            target: _SlotState | None = None
+            if accumulator is not None:
+                acc_ref = Ref(accumulator.slot.index, out_box)
+                _merge(waits, {q: c for q, c in accumulator.waits().items() if q != queue})
+            if last:
+                if plan.output_resident:
+                    target = self.residents[out].state
+                    _merge(waits, self.residents[out].before)
+                else:
+                    target = out_pool[0]
+                    out_pool.append(out_pool.pop(0))
+                    _merge(waits, target.waits())
+                result = Ref(target.slot.index, out_box)
+            self.commands.append(
+                Compute(
+                    command,
+                    queue,
+                    number,
+                    _deps(waits, queue, cost.unit.overlapped),
+                    box,
+                    refs,
+                    acc_ref,
+                    result,
+                    first,
+                    last,
                 )
-                for ref, pool in zip(refs, pools, strict=True):
-                    if ref is not None:
-                        for s in pool:
-                            if s.slot.index == ref.slot:
-                                s.users[queue] = command
-                for x, r in zip(region.inputs, plan.resident, strict=True):
-                    if r:
-                        self.residents[self.root[x.value]].state.users[queue] = command
-                if accumulator is not None:
-                    if last:
-                        accumulator.users[queue] = command
-                    else:
-                        accumulator.wrote(queue, command, out_box)
-                if last and target is not None:
-                    if plan.output_resident:
-                        resident = self.residents[out]
-                        resident.made.append((out_box, queue, command))
-                        target.users[queue] = command
-                        target.written = True
-                    else:
-                        target.wrote(queue, command, out_box)
-                    if plan.store_output:
-                        self._store(number, target, out_box, queue, command)
+            )
+            for ref, pool in zip(refs, pools, strict=True):
+                if ref is not None:
+                    for s in pool:
+                        if s.slot.index == ref.slot:
+                            s.users[queue] = command
+            for x, r in zip(region.inputs, plan.resident, strict=True):
+                if r:
+                    self.residents[self.root[x.value]].state.users[queue] = command
+            if accumulator is not None:
+                if last:
+                    accumulator.users[queue] = command
+                else:
+                    accumulator.wrote(queue, command, out_box)
+            if last and target is not None:
+                if plan.output_resident:
+                    resident = self.residents[out]
+                    resident.made.append((out_box, queue, command))
+                    target.users[queue] = command
+                    target.written = True
+                else:
+                    target.wrote(queue, command, out_box)
+                if plan.store_output:
+                    self._store(number, target, out_box, queue, command)
 
     def _store(self, number: int, target: _SlotState, box: Box, queue: Queue, after: int) -> None:
         command = len(self.commands)
@@ -217,7 +231,7 @@ class Emitter:
         region = plan.region
         refs: list[Ref | None] = []
         waits: dict[Queue, int] = {}
-        missing: dict[Queue, list[tuple[_SlotState, Box]]] = {}
+        missing: dict[tuple[Queue, bool], list[tuple[_SlotState, Box]]] = {}
         for i, x in enumerate(region.inputs):
             if x.access.final and not last:
                 refs.append(None)
@@ -229,24 +243,26 @@ class Emitter:
             if plan.resident[i]:
                 resident = self.residents[self.root[x.value]]
                 slot = self._view(resident, x.value)
-                _merge(waits, resident.makers(want if slot is resident.state.slot else None))
+                made = x.access.footprint(region.work.index, _ahead(region.work, box, plan.cost.rows_ahead))
+                _merge(waits, resident.makers(made if slot is resident.state.slot else None))
                 refs.append(Ref(slot.index, want))
                 continue
             pool = pools[i]
-            state = next((s for s in pool if s.holds == want), None)
+            state = None if plan.mapping.reload else next((s for s in pool if s.holds == want), None)
             if state is None:
                 state = pool[0]
                 pool.append(pool.pop(0))
                 load_queue = self.constant_queue if x.constant else self.data_queues[i % len(self.data_queues)]
-                missing.setdefault(load_queue, []).append((state, want))
+                there = x.constant and self.chip.sram.preloaded_constants  # apart from what has to be loaded
+                missing.setdefault((load_queue, there), []).append((state, want))
                 state.holds = want
             elif state.filled_by >= 0:
                 waits[self.commands[state.filled_by].queue] = max(
                     state.filled_by, waits.get(self.commands[state.filled_by].queue, -1)
                 )
             refs.append(Ref(state.slot.index, want))
-        for load_queue, parts in missing.items():
-            before: dict[Queue, int] = {}
+        for (load_queue, there), parts in missing.items():
+            before = {} if there else dict(self.layers_before)
             for state, want in parts:
                 _merge(before, state.waits())
                 stores = [c for b, c in self.stored.get(self.root[state.slot.value], ())
@@ -262,32 +278,49 @@ class Emitter:
         return tuple(refs), waits
 
 
+def _ahead(work: Work, box: Box, rows: int) -> Box:
+    """``box`` and so many more output rows."""
+    return Box(box.lo, tuple(hi + rows * (d.loop is Loop.ROW) for hi, d in zip(box.hi, work.dims, strict=True)))
+
+
 def _merge(into: dict[Queue, int], more: dict[Queue, int]) -> None:
     for q, c in more.items():
         into[q] = max(c, into.get(q, -1))
 
 
-def _deps(waits: dict[Queue, int], queue: Queue) -> tuple[int, ...]:
-    """One dependency a queue is enough, as queues finish in order; a compute queue runs one command at a time."""
-    return tuple(sorted(c for q, c in waits.items() if q != queue or q.engine == "dma"))
+def _deps(waits: dict[Queue, int], queue: Queue, overlapped: bool = False) -> tuple[int, ...]:
+    """One dependency a queue is enough, as queues finish in order; a compute queue runs one command at a time.
+
+    On an ``overlapped`` unit results come after the command, and the next must be told to wait for them.
+    """
+    return tuple(sorted(c for q, c in waits.items() if q != queue or q.engine == "dma" or overlapped))
 
 
-def _tiles(plan: LayerPlan) -> Iterator[list[Box]]:
-    """The boxes of each output tile in the order of its partial sums; tiles in the mapping's loop order."""
+def _steps(plan: LayerPlan) -> Iterator[tuple[int, Box, bool, bool]]:
+    """The boxes in the mapping's loop order: number of the output tile, box, whether it opens, and closes, the sums.
+
+    Numbers are such that the tiles whose sums are open at once follow each other.
+    """
     dims, mapping = plan.region.work.dims, plan.mapping
-    parallel = [i for i in mapping.order if not dims[i].reduce]
-    reduced = [i for i in mapping.order if dims[i].reduce]
-    starts = [range(0, d.extent, t) for d, t in zip(dims, mapping.tile, strict=True)]
-    steps = list(cartesian(*(starts[i] for i in reduced)))
-    for outer in cartesian(*(starts[i] for i in parallel)):
-        boxes = []
-        for inner in steps:
+    starts = [range(0, dims[i].extent, mapping.tile[i]) for i in mapping.order]
+    reduces = [dims[i].reduce for i in mapping.order]
+    split = next((k for k, s in enumerate(starts) if reduces[k] and len(s) > 1), len(starts))
+    boxes_of_a_tile = prod(len(s) for s, r in zip(starts, reduces, strict=True) if r)
+    seen: dict[tuple[int, ...], int] = {}
+    number: dict[tuple[int, ...], int] = {}
+    inner = []
+    for at in cartesian(*starts[split:]):
+        tile = tuple(a for a, r in zip(at, reduces[split:], strict=True) if not r)
+        done = seen[tile] = seen.get(tile, 0) + 1
+        number.setdefault(tile, len(number))
+        inner.append((at, number[tile], done == 1, done == boxes_of_a_tile))
+    for group, outer in enumerate(cartesian(*starts[:split])):
+        for at, tile_number, first, last in inner:
             lo = [0] * len(dims)
-            for i, at in zip((*parallel, *reduced), (*outer, *inner), strict=True):
-                lo[i] = at
+            for i, a in zip(mapping.order, (*outer, *at), strict=True):
+                lo[i] = a
             hi = tuple(min(a + t, d.extent) for a, t, d in zip(lo, mapping.tile, dims, strict=True))
-            boxes.append(Box(tuple(lo), hi))
-        yield boxes
+            yield group * len(seen) + tile_number, Box(tuple(lo), hi), first, last
 
 
 def _loads_early(commands: Sequence[Command]) -> list[Command]:

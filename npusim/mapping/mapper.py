@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npusim.graph.graph import Graph
-from npusim.graph.passes.fold_aliases import FoldAliases
+from npusim.graph.passes.fold_aliases import Aliases, FoldAliases
 from npusim.graph.passes.fold_constants import FoldConstants
 from npusim.graph.passes.fuse import Fuse
+from npusim.graph.region import Region
 from npusim.hardware import Chip
-from npusim.mapping.emit import Emitter
 from npusim.ir.mapping_options import MappingOptions
+from npusim.mapping.emit import Emitter
 from npusim.mapping.plan import Plan, Planner
 from npusim.program.program import TileProgram
 from npusim.program.verify import verify
@@ -32,9 +33,18 @@ def map_graph(graph: Graph, chip: Chip, options: MappingOptions) -> Mapped:
     """
     graph = FoldConstants()(graph)
     aliases = FoldAliases()(graph)
-    fuse = Fuse(frozenset(chip.output_pipeline.operators), options.fuse)
-    regions = fuse(graph, aliases.nodes)
+    regions = _regions(graph, aliases, chip, options)
     plan = Planner(graph, aliases, regions, chip, options).plan()
-    program = Emitter(graph, aliases, plan, chip).program()
+    program = Emitter(graph, aliases, plan, chip, options.overlap).program()
     verify(program)
     return Mapped(program, plan)
+
+
+def partition(graph: Graph, chip: Chip, options: MappingOptions) -> tuple[Region, ...]:
+    """The regions (layers) that ``graph`` is mapped as."""
+    graph = FoldConstants()(graph)
+    return _regions(graph, FoldAliases()(graph), chip, options)
+
+
+def _regions(graph: Graph, aliases: Aliases, chip: Chip, options: MappingOptions) -> tuple[Region, ...]:
+    return Fuse(frozenset(chip.output_pipeline.operators), options.fuse)(graph, aliases.nodes)

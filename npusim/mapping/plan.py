@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from npusim.errors import InputError
 from npusim.graph.graph import Graph
 from npusim.graph.passes.fold_aliases import Aliases
 from npusim.graph.region import Region
 from npusim.hardware import Chip
-from npusim.mapping.allocate import Interval, Lifetime, place_lifetimes, place_slots
-from npusim.mapping.cost import RegionCost
 from npusim.ir.mapping_options import LayerOptions, MappingOptions
-from npusim.mapping.search import Candidates, LayerMapping, candidates, does_not_fit
+from npusim.mapping.allocate import Interval, Lifetime, place_lifetimes, place_side_by_side, place_slots
+from npusim.mapping.cost import RegionCost
+from npusim.mapping.search import NEVER, Candidates, LayerMapping, candidates, does_not_fit, open_sums, streamed_copies
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,20 @@ class Planner:
         self.lifetimes = self._lifetimes()
 
     def _layer(self, region: Region, memo: dict[object, Candidates]) -> _Layer:
-        cost = RegionCost(region, self.chip)
+        """The layer on the unit stated, else on that with the fewest estimated cycles; the first of equals."""
         options = self.options.layers.get(region.name, LayerOptions())
+        able = RegionCost(region, self.chip, options.unit).able
+        choices = [self._layer_on(region, replace(options, unit=unit), memo) for unit in able]
+
+        def estimate(layer: _Layer) -> int:
+            nowhere = [False] * len(region.inputs)
+            cycles = layer.found.fewest_cycles(nowhere, False, True, self.capacity)
+            return NEVER if cycles is None else cycles
+
+        return choices[0] if len(choices) == 1 else min(choices, key=estimate)
+
+    def _layer_on(self, region: Region, options: LayerOptions, memo: dict[object, Candidates]) -> _Layer:
+        cost = RegionCost(region, self.chip, options.unit)
         if options.buffers is None and self.options.buffers is not None:
             options = replace(options, buffers=self.options.buffers)
         key = (
@@ -90,11 +103,25 @@ class Planner:
             wanted = layer.options.resident
             if not readers or wanted is False or not (self.options.residency or wanted):
                 continue
+            if layer.cost.streamed_bytes:
+                if wanted:
+                    raise self._cannot_stay(k, "leaves for DRAM while it is computed (output_pipeline.streamed_bytes)")
+                continue
             last_axes = {t.shape[-1:] for v, t in self.graph.types.items() if self.root.get(v) == value}
             if self.chip.sram.channel_granule > 1 and len(last_axes) > 1:
+                if wanted:
+                    raise self._cannot_stay(
+                        k, "is read under another shape, which a channel granule cannot keep in place"
+                    )
                 continue  # a reshape under rows with gaps would move bytes
             found[value] = Lifetime(value, self.chip.sram.allocated_bytes(layer.region.output_type), k, readers[-1])
         return found
+
+    def _forced(self, value: str) -> bool:
+        return self.layers[self.lifetimes[value].first].options.resident is True
+
+    def _cannot_stay(self, k: int, why: str) -> InputError:
+        return InputError(f"mapping of layer {self.layers[k].region.name!r}: resident is true, but its output {why}")
 
     def _reads(self, layer: _Layer, value: str) -> bool:
         return any(self.root[i.value] == value for i in layer.region.inputs)
@@ -112,30 +139,35 @@ class Planner:
         )
 
     def choose_residents(self) -> set[str]:
-        """Greedily keep values, the smallest and shortest-lived first, while the estimate of no sum of layers grows."""
+        """Keep the values that the mapping demands, then others, the smallest and shortest-lived first.
+
+        Of these others, those that do not raise the sum of the estimates of the layers that they live through.
+        """
         stays: set[str] = set()
         now: dict[int, int | None] = {}
 
         def estimate(k: int, stays: set[str]) -> int | None:
             return self.layers[k].found.fewest_cycles(*self._flags(k, stays), self._free(k, stays))
 
-        for v in sorted(self.lifetimes.values(), key=lambda v: (v.nbytes * (v.last - v.first), v.first)):
+        def rank(v: Lifetime) -> tuple[bool, int, int]:
+            return not self._forced(v.value), v.nbytes * (v.last - v.first), v.first
+
+        for v in sorted(self.lifetimes.values(), key=rank):
             span = range(v.first, v.last + 1)
             for k in span:
                 if k not in now:
                     now[k] = estimate(k, stays)
             trial = {*stays, v.value}
             after = {k: estimate(k, trial) for k in span}
-            forced = self.layers[v.first].options.resident is True
+            forced = self._forced(v.value)
             if any(a is None for a in after.values()):
                 if forced:
-                    raise InputError(
-                        f"mapping of layer {self.layers[v.first].region.name!r}: resident is true, but its output of "
-                        f"{v.nbytes} bytes leaves too little SRAM for the layers up to its last reader"
-                    )
+                    raise self._no_room(v)
                 continue
-            if forced or any(now[k] is None for k in span) or (
-                sum(a for a in after.values() if a) <= sum(now[k] or 0 for k in span)
+            if (
+                forced
+                or any(now[k] is None for k in span)
+                or (sum(a for a in after.values() if a) <= sum(now[k] or 0 for k in span))
             ):
                 stays = trial
                 now.update(after)
@@ -147,45 +179,70 @@ class Planner:
         """The plan; DoesNotFitError naming layer, tensors and bytes if a layer has no tile that fits."""
         stays = self.choose_residents()
         while True:
-            offsets = place_lifetimes([self.lifetimes[v] for v in stays], self.capacity)
-            if offsets is None:
-                stays.remove(max(stays, key=lambda v: (self.lifetimes[v].nbytes, v)))
+            lifetimes = [self.lifetimes[v] for v in stays]
+            together = place_lifetimes(lifetimes, self.capacity)
+            if together is None:
+                self._evict(stays, stays)
                 continue
-            layers: list[LayerPlan] = []
-            before: list[Interval] = []
-            for k in range(len(self.layers)):
-                busy = [
-                    (offsets[v], offsets[v] + self.lifetimes[v].nbytes)
-                    for v in stays
-                    if self.lifetimes[v].first <= k <= self.lifetimes[v].last
-                ]
-                made = self._place(k, stays, busy, before)
-                if made is None:
-                    break
-                plan, before = made
-                layers.append(plan)
-            else:
-                return Plan(tuple(layers), {v: (offsets[v], self.lifetimes[v]) for v in sorted(stays)})
+            # Side by side no layer waits for the bytes of another: those on units of their own stream.
+            apart = place_side_by_side(lifetimes, self.capacity) if self.options.prefetch else None
+            k = 0
+            for offsets in (apart, together):
+                layers = [] if offsets is None else self._layer_plans(stays, offsets)
+                if offsets is not None and len(layers) == len(self.layers):
+                    return Plan(tuple(layers), {v: (offsets[v], self.lifetimes[v]) for v in sorted(stays)})
+                k = len(layers)
             alive = [v for v in stays if self.lifetimes[v].first <= k <= self.lifetimes[v].last]
             if not alive:
                 layer = self.layers[k]
                 raise does_not_fit(layer.region, layer.found, *self._flags(k, stays)[:2], self.capacity,
                                    self.chip.sram.size_bytes)  # fmt: skip
-            stays.remove(max(alive, key=lambda v: (self.lifetimes[v].nbytes, v)))
+            self._evict(stays, alive)
+
+    def _layer_plans(self, stays: set[str], offsets: dict[str, int]) -> list[LayerPlan]:
+        """The plans of all layers, up to the first one that finds no place."""
+        places = {v: (offsets[v], offsets[v] + self.lifetimes[v].nbytes) for v in stays}
+        layers: list[LayerPlan] = []
+        before: list[Interval] = []
+        used = list(places.values())
+        for k in range(len(self.layers)):
+            busy = [places[v] for v in stays if self.lifetimes[v].first <= k <= self.lifetimes[v].last]
+            made = self._place(k, stays, busy, before, used)
+            if made is None:
+                break
+            plan, slots = made
+            before = [*slots, *busy]  # values that die here are still read
+            used += slots
+            layers.append(plan)
+        return layers
+
+    def _evict(self, stays: set[str], among: Iterable[str]) -> None:
+        """Take the largest of the values ``among`` out of ``stays``; one that the mapping demands is an error."""
+        largest = max(among, key=lambda v: (not self._forced(v), self.lifetimes[v].nbytes, v))
+        if self._forced(largest):
+            raise self._no_room(self.lifetimes[largest])
+        stays.remove(largest)
+
+    def _no_room(self, v: Lifetime) -> InputError:
+        return self._cannot_stay(
+            v.first,
+            f"of {v.nbytes} bytes leaves too little of the SRAM's {self.chip.sram.size_bytes} for the layers up to its "
+            "last reader; enlarge sram.size_bytes, or leave resident out",
+        )
 
     def _place(
-        self, k: int, stays: set[str], busy: list[Interval], before: list[Interval]
+        self, k: int, stays: set[str], busy: list[Interval], before: list[Interval], used: list[Interval]
     ) -> tuple[LayerPlan, list[Interval]] | None:
         layer = self.layers[k]
         resident, output_resident, store = self._flags(k, stays)
         budget = self._free(k, stays)
-        avoid = before if self.options.prefetch else []
+        avoid, used = (before, used) if self.options.prefetch else ([], [])
         while True:
             mapping = layer.found.pick(resident, output_resident, store, budget)
             if mapping is None:
                 return None
             sizes, owners = self._slot_sizes(layer, mapping, resident, output_resident)
-            offsets = place_slots(sizes, busy, avoid, self.capacity)
+            offsets = place_slots(sizes, busy, avoid, self.capacity, used)
             if offsets is not None:
                 break
             budget = mapping.sram_bytes - self.chip.sram.granule_bytes  # fragmented: try a smaller working set
@@ -195,10 +252,34 @@ class Planner:
         plan = LayerPlan(
             layer.region, layer.cost, mapping, resident, output_resident, store,
             tuple(tuple(by_owner.get(i, ())) for i in range(len(resident))),
-            tuple(by_owner.get(-1, ())),
-            tuple(by_owner.get(-2, ())),
+            tuple(by_owner.get(-1, ())) or self._streamed(layer, mapping),
+            tuple(by_owner.get(-2, ())) or self._own_accumulators(layer, mapping),
         )  # fmt: skip
         return plan, [(o, o + n) for o, n in zip(offsets, sizes, strict=True)]
+
+    def _own_accumulators(self, layer: _Layer, mapping: LayerMapping) -> tuple[int, ...]:
+        """Offsets of partial sums in the memory their unit has for them: tile i in that of instance i % instances."""
+        dims, cost = layer.region.work.dims, layer.cost
+        split = any(d.reduce and t < d.extent for d, t in zip(dims, mapping.tile, strict=True))
+        if not split or not cost.accumulator_bytes:
+            return ()
+        base, instances = self.chip.accumulator_base(cost.unit), cost.unit.instances
+        nbytes = int(cost.slot_bytes(cost.output_shape(mapping.tile), cost.accumulator))
+        trips = [-(-d.extent // t) for d, t in zip(dims, mapping.tile, strict=True)]
+        return tuple(
+            base + i % instances * cost.accumulator_bytes + i // instances * nbytes
+            for i in range(max(open_sums(dims, mapping.order, trips), instances))
+        )
+
+    def _streamed(self, layer: _Layer, mapping: LayerMapping) -> tuple[int, ...]:
+        """Offsets of results that leave for DRAM while they are computed; none where they go to SRAM."""
+        if not layer.cost.streamed_bytes:
+            return ()
+        shape = layer.cost.output_shape(mapping.tile)
+        nbytes = int(layer.cost.slot_bytes(shape, layer.cost.output.dtype))
+        dims = zip(layer.region.work.dims, mapping.tile, strict=True)
+        outputs = prod(-(-d.extent // t) for d, t in dims if not d.reduce)
+        return tuple(self.chip.streamed_base + i * nbytes for i in range(min(outputs, streamed_copies(layer.cost))))
 
     def _slot_sizes(
         self, layer: _Layer, mapping: LayerMapping, resident: Sequence[bool], output_resident: bool
@@ -223,19 +304,23 @@ class Planner:
         splits = outputs = 1
         for d, n in zip(dims, trips, strict=True):
             splits, outputs = (splits * n, outputs) if d.reduce else (splits, outputs * n)
-        if not output_resident:
+        if not output_resident and not cost.streamed_bytes:
             add(-1, int(cost.slot_bytes(out, cost.output.dtype)), min(outputs, mapping.buffers + more))
-        if splits > 1:
-            add(-2, int(cost.slot_bytes(out, cost.accumulator)), cost.unit.instances)
+        if splits > 1 and not cost.accumulator_bytes:
+            tiles = max(open_sums(dims, mapping.order, trips), cost.unit.instances)
+            add(-2, int(cost.slot_bytes(out, cost.accumulator)), tiles)
         return sizes, owners
 
 
 def fetches(region: Region, which: int, mapping: LayerMapping, trips: Sequence[int]) -> int:
     """How often the tile of input ``which`` changes over the loops of ``mapping``."""
-    used = {region.work.index[n] for a in region.inputs[which].access.axes for n, _ in a.terms}
+    access = region.inputs[which].access
+    used = {region.work.index[n] for a in access.axes for n, _ in a.terms}
     total = running = 1
     for i in mapping.order:
+        if mapping.reload and access.final and region.work.dims[i].reduce:
+            continue
         running *= trips[i]
-        if i in used and trips[i] > 1:
+        if (i in used or mapping.reload) and trips[i] > 1:
             total = running
     return total

@@ -10,11 +10,11 @@ from npusim.program.program import Compute, Load, Queue, TileProgram
 from npusim.timing.costs import ComputeCost, DmaCost
 from npusim.timing.timeline import Span, Timeline
 
-Activity = Literal["busy", "load", "store", "compute", "dram_bus", "sram_port", "idle"]
-"""``busy``, ``idle``, or the cause of a stall: waiting for a load or a store to finish, for another compute command, for
-the DRAM bus, for an SRAM port."""
+Activity = Literal["busy", "load", "store", "compute", "dram_bus", "sram_port", "reload", "launch", "idle"]
+"""``busy``, ``idle``, or the cause of a stall: waiting for the launch of the run, for a load or a store to finish, for
+another compute command, for the DRAM bus, for an SRAM port, for a stationary operand on its way into the unit."""
 
-STALLS: tuple[Activity, ...] = ("load", "store", "compute", "dram_bus", "sram_port")
+STALLS: tuple[Activity, ...] = ("load", "store", "compute", "dram_bus", "sram_port", "reload", "launch")
 ACTIVITIES: tuple[Activity, ...] = ("busy", *STALLS, "idle")
 
 CAUSE_OF_STALL = {"load": "dram_read", "store": "dram_write", "compute": "dependency", "idle": "drain"}
@@ -61,7 +61,9 @@ def _segments(
             cause: Activity = (
                 "load" if isinstance(blamed, Load) else "compute" if isinstance(blamed, Compute) else "store"
             )
-            out.append(Segment(at, s.start, cause, CAUSE_OF_STALL[cause]))
+            if s.waited_for < 0:
+                cause = "launch"
+            out.append(Segment(at, s.start, cause, CAUSE_OF_STALL.get(cause, cause)))
         at = s.start
         cost = costs[s.command]
         if isinstance(cost, ComputeCost):
@@ -69,6 +71,7 @@ def _segments(
         else:
             own = "dram_read" if isinstance(program.commands[s.command], Load) else "dram_write"
         parts: tuple[tuple[int, Activity, str], ...] = (
+            (s.reload_wait, "reload", "reload"),
             (s.bus_wait, "dram_bus", "dram_bus"),
             (s.port_wait, "sram_port", "sram_port"),
             (s.busy, "busy", own),

@@ -1,4 +1,4 @@
-"""What the simulation made of a program: for every command when it was ready, ran and finished, and what it waited for."""
+"""What the simulation made of a program: when every command was ready, ran and finished, and what it waited for."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ class Span(NamedTuple):
     """One command in time, in cycles.
 
     ``start``: it got its engine, with all it depends on finished. ``release``: the engine can take the next command.
-    ``finish``: its effect is in memory (later than ``release`` for DMA, whose latency overlaps the next command).
-    ``busy`` of the cycles start..release are its own work; the rest it waited inside, ``bus_wait`` for the DRAM bus
-    and ``port_wait`` for an SRAM port. ``waited_for`` is the dependency that let it start last (-1: none delayed it).
+    ``finish``: its effect is in memory (later than ``release`` for DMA, whose latency overlaps the next command, and on
+    units that take a command while the one before drains).
+    ``busy`` of the cycles start..release are its own work; the rest it waited inside, ``bus_wait`` for the DRAM bus,
+    ``port_wait`` for an SRAM port, ``reload_wait`` for a stationary operand on its way into the unit. ``waited_for`` is
+    the dependency that let it start last (-1: none delayed it).
     """
 
     command: CommandId
@@ -29,11 +31,12 @@ class Span(NamedTuple):
     bus_wait: int
     port_wait: int
     waited_for: CommandId
+    reload_wait: int = 0
 
     @property
     def busy(self) -> int:
         """Cycles of its own work."""
-        return self.release - self.start - self.bus_wait - self.port_wait
+        return self.release - self.start - self.bus_wait - self.port_wait - self.reload_wait
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,11 @@ class Timeline:
         return max((s.finish for s in self.spans), default=0)
 
     def by_queue(self) -> dict[Queue, list[Span]]:
-        """The spans of each queue, in its order; queues sorted by name."""
+        """The spans of each queue, in its order; queues sorted by name. What was done before the run is in none."""
         found: dict[Queue, list[Span]] = {}
         for s in self.spans:
+            if not s.finish:
+                continue
             found.setdefault(s.queue, []).append(s)
         return {q: found[q] for q in sorted(found)}
 

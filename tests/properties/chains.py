@@ -25,9 +25,7 @@ def convolution_chain(seed: int, layers: int = 2, size: int = 12, channels: int 
         b.constant(f"b{i}", TensorType((c,), I32), rng.integers(-1000, 1000, (c,), np.int32))
         b.constant(f"m{i}", TensorType((c,), I32), rng.integers(2**30, 2**31 - 1, (c,), np.int32))
         b.constant(f"s{i}", TensorType((c,), I8), np.full((c,), 41, np.int8))
-        convolution = op_class("conv2d")(
-            pad=(1, 1, 1, 1), stride=(1, 1), dilation=(1, 1), input_zp=3, weight_zp=0
-        )
+        convolution = op_class("conv2d")(pad=(1, 1, 1, 1), stride=(1, 1), dilation=(1, 1), input_zp=3, weight_zp=0)
         rescale = op_class("rescale")(
             scale32=True, rounding="double", per_channel=True, input_unsigned=False, output_unsigned=False, input_zp=0,
             output_zp=3, out_type="i8",

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from npusim.frontends.chip import load_chip
 from npusim.graph import Graph, GraphBuilder
 from npusim.hardware import Chip
+from npusim.hardware.arrays.row_stationary import RowStationary
+from npusim.hardware.memory import HostLink
 from npusim.hardware.units.mac_array import Systolic
 from npusim.ir.mapping_options import LayerOptions, MappingOptions
 from npusim.ir.tensor import TensorType
@@ -167,7 +169,8 @@ class _Writer:
         kind = self.draw(st.sampled_from(["slice", "pad", "concat", "transpose", "reverse", "tile", "table", "resize"]))
         if kind == "slice":
             start = tuple(self.int(0, n - 1) for n in shape)
-            return self.add("slice", (v,), start=start, size=tuple(self.int(1, n - a) for n, a in zip(shape, start)))
+            size = tuple(self.int(1, n - a) for n, a in zip(shape, start, strict=True))
+            return self.add("slice", (v,), start=start, size=size)
         if kind == "pad":
             padding = tuple(self.int(0, 1) if i > 1 else 0 for i in range(8))
             return self.add("pad", (v,), padding=padding, pad_const=self.int(-128, 127))
@@ -184,7 +187,9 @@ class _Writer:
         return self.add("table", (v, self.constant((256,), I8, -128, 127)))
 
 
-PIECES = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "conv2d_int16", "pool", "residual", "matmul", "reduce", "move")
+PIECES = (
+    "conv2d", "depthwise_conv2d", "transpose_conv2d", "conv2d_int16", "pool", "residual", "matmul", "reduce", "move",
+)  # fmt: skip
 
 
 @st.composite
@@ -208,9 +213,7 @@ def graphs(draw: st.DrawFn, pieces: int = 5) -> Graph:
 def random_input(graph: Graph, seed: int) -> dict[str, Array]:
     """Full-range inputs."""
     rng = np.random.default_rng(seed)
-    return {
-        v: rng.integers(-128, 127, graph.types[v].shape, np.int8, endpoint=True) for v in graph.data_inputs
-    }
+    return {v: rng.integers(-128, 127, graph.types[v].shape, np.int8, endpoint=True) for v in graph.data_inputs}
 
 
 @st.composite
@@ -219,10 +222,17 @@ def chips(draw: st.DrawFn) -> Chip:
     base = load_chip("micro", [])
     pick = lambda *options: draw(st.sampled_from(options))  # noqa: E731
     mac, popcount, vector = base.units
+    overlapped = pick(True, False)
+    assert base.energy is not None
+    energy = dataclasses.replace(base.energy, femtojoules_per_host_byte=1)
     arrays = (
         mac.array,
         Systolic(kind="systolic", rows=pick(1, 3, 8), columns=pick(2, 5), stationary=pick("weights", "ifmap", "output"),
-                 overlapped_folds=pick(True, False), reload_cycles=pick(0, 3)),
+                 overlapped_folds=overlapped or pick(True, False), reload_cycles=pick(0, 3, 40),
+                 overlapped_commands=overlapped),
+        RowStationary(kind="row_stationary", rows=pick(7, 12), columns=pick(1, 5), filter_words=pick(7, 40),
+                      ifmap_words=pick(7, 20), psum_words=pick(1, 6), filter_words_per_cycle=pick(1, 4),
+                      ifmap_words_per_cycle=1, psum_words_per_cycle=pick(1, 4)),
     )  # fmt: skip
     mac = dataclasses.replace(mac, array=pick(*arrays), instances=pick(1, 1, 2, 3), pipeline_cycles=pick(0, 5))
     vector = dataclasses.replace(vector, lanes=pick(1, 4, 16), instances=pick(1, 2), startup_cycles=pick(0, 7))
@@ -241,6 +251,9 @@ def chips(draw: st.DrawFn) -> Chip:
             base.dram, bytes_per_cycle=pick(Fraction(1, 2), Fraction(8), Fraction(51, 5)), latency_cycles=pick(0, 40),
             burst_bytes=pick(1, 32),
         ),
+        output_pipeline=dataclasses.replace(base.output_pipeline, after_tile=pick(True, False)),
+        host_link=pick(None, HostLink(bytes_per_cycle=Fraction(3), latency_cycles=90)),
+        energy=None if isinstance(mac.array, RowStationary) else energy,
     )  # fmt: skip
 
 
@@ -253,9 +266,9 @@ def mapping_options(draw: st.DrawFn) -> MappingOptions:
     )  # fmt: skip
 
 
-def random_tiles(draw: st.DrawFn, graph: Graph, options: MappingOptions, names: dict[str, dict[str, tuple[int, bool]]]) -> (
-    MappingOptions
-):
+def random_tiles(
+    draw: st.DrawFn, options: MappingOptions, names: dict[str, dict[str, tuple[int, bool]]]
+) -> MappingOptions:
     """``options`` with random tile sizes for the layers ``names`` (dimension -> extent, splittable)."""
     layers = {}
     for layer, dims in names.items():

@@ -1,4 +1,4 @@
-"""The promise: timed order, program order and whole-operator evaluation give the same bits, whatever graph, chip, tiling."""
+"""The promise: timed order, program order and whole evaluation give the same bits, whatever graph, chip and tiling."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def map_or_skip(graph: Graph, chip: Chip, options: MappingOptions) -> Mapped:
 
 
 def layer_dims(mapped: Mapped) -> dict[str, dict[str, tuple[int, bool]]]:
-    return {
-        p.region.name: {d.name: (d.extent, d.splittable) for d in p.region.work.dims} for p in mapped.plan.layers
-    }
+    return {p.region.name: {d.name: (d.extent, d.splittable) for d in p.region.work.dims} for p in mapped.plan.layers}
 
 
 @settings(SLOW, max_examples=150)
@@ -46,7 +44,7 @@ def test_timed_order_program_order_and_whole_evaluation_agree(data: st.DataObjec
     graph, chip, options = data.draw(graphs()), data.draw(chips()), data.draw(mapping_options())
     mapped = map_or_skip(graph, chip, options)
     if data.draw(st.booleans()):
-        mapped = map_or_skip(graph, chip, random_tiles(data.draw, graph, options, layer_dims(mapped)))
+        mapped = map_or_skip(graph, chip, random_tiles(data.draw, options, layer_dims(mapped)))
     assume(len(mapped.program) <= 1500)
     inputs = random_input(graph, data.draw(st.integers(0, 2**32 - 1)))
     want = evaluate_graph(graph, inputs)
@@ -68,7 +66,7 @@ def drop(program: TileProgram, command: int, dependency: int) -> TileProgram:
 def test_a_dropped_dependency_is_caught_or_changes_no_bit(data: st.DataObject) -> None:
     graph, chip, options = data.draw(graphs(3)), data.draw(chips()), data.draw(mapping_options())
     mapped = map_or_skip(graph, chip, options)
-    mapped = map_or_skip(graph, chip, random_tiles(data.draw, graph, options, layer_dims(mapped)))
+    mapped = map_or_skip(graph, chip, random_tiles(data.draw, options, layer_dims(mapped)))
     program = mapped.program
     edges = [(c.id, d) for c in program for d in c.deps]
     assume(edges and len(program) <= 400)
