@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from npusim.errors import InputError
@@ -11,6 +12,7 @@ from npusim.frontends.tosa import load_tosa
 from npusim.frontends.workload import Workload, load_array, load_workload, random_array, split_overrides
 from npusim.graph import Graph
 from npusim.hardware import Chip
+from npusim.ir.mapping_options import MappingOptions
 from npusim.ir.tensor import TensorType
 from npusim.numerics.types import Array
 from npusim.ops import evaluate
@@ -31,6 +33,7 @@ def run(
     bits: Bits = "timed",
     seed: int | None = None,
     overrides: Sequence[str] = (),
+    mapping: MappingOptions | None = None,
     states: Mapping[str, Array] | None = None,
     progress: Progress = lambda _: None,
 ) -> RunResult:
@@ -39,15 +42,14 @@ def run(
     ``workload``: a workload YAML or ``.tosa`` file, or what :func:`load_workload` or :func:`load_tosa` returned.
     ``chip``: a preset's name, a YAML file or a Chip; default the workload's own. ``inputs`` and ``expect``: arrays or
     ``.npy`` files, in graph order or by name; missing inputs are random with ``seed``. ``overrides``: strings
-    ``key=value`` as for ``--set``. ``states``: contents of variables before the run, as an earlier result left them.
+    ``key=value`` as for ``--set``. ``mapping``: options of the mapper instead of the workload's. ``states``: contents
+    of variables before the run, as an earlier result left them.
 
     Raises UserError subclasses for faults of the input; a difference from ``expect`` is a failed check of the report,
     which ``result.require_match()`` turns into a MismatchError.
     """
     job = make_job(workload, chip, inputs=inputs, expect=expect, bits=bits, seed=seed, overrides=overrides)
-    if states:
-        job = Job(**{**{f: getattr(job, f) for f in job.__dataclass_fields__}, "states": states})
-    return run_job(job, progress)
+    return run_job(replace(job, states=states or {}, mapping=mapping or job.mapping), progress)
 
 
 def make_job(
@@ -69,7 +71,7 @@ def make_job(
     else:
         loaded = load_workload(Path(workload), for_workload)
     if for_workload and not isinstance(workload, str | Path):
-        raise InputError(f"overrides {', '.join(for_workload)} are for a workload file; set them on the workload given")
+        raise InputError(f"overrides {', '.join(for_workload)} are for a workload file; pass mapping= or seed= instead")
     if isinstance(chip, Chip):
         if for_chip:
             raise InputError(f"overrides {', '.join(for_chip)} are for a chip file; set them on the chip given")

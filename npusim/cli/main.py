@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import traceback
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from npusim.cli.explore import explore_command
 from npusim.cli.run import run_command
 from npusim.cli.show import show_command
+from npusim.cli.validate import validate_command
 from npusim.errors import UserError
 from npusim.version import VERSION
 
@@ -26,7 +28,7 @@ app = typer.Typer(
 )
 
 
-class BitsChoice(str, Enum):
+class BitsChoice(StrEnum):
     """How outputs are computed."""
 
     timed = "timed"
@@ -34,7 +36,7 @@ class BitsChoice(str, Enum):
     off = "off"
 
 
-class SortChoice(str, Enum):
+class SortChoice(StrEnum):
     """Order of the layers in the table."""
 
     cycles = "cycles"
@@ -86,12 +88,26 @@ def _run(
         typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the chip or mapping.*, repeatable."),
     ] = None,
     sort: Annotated[SortChoice, typer.Option("--sort", help="Order of the layers in the table.")] = SortChoice.cycles,
+    show_mapping: Annotated[
+        bool,
+        typer.Option("--show-mapping", help="Print the loop nest of every layer; mapping.yaml has it to give back."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of input errors too.")] = False,
 ) -> None:
     """Simulate WORKLOAD on a chip; print its layers and write report.json, layers.csv, outputs and plots."""
     run_command(
-        workload, chip, inputs or [], expect or [], out, bits.value, seed, overrides or [], sort.value, quiet=quiet
+        workload,
+        chip,
+        inputs or [],
+        expect or [],
+        out,
+        bits.value,
+        seed,
+        overrides or [],
+        sort.value,
+        quiet=quiet,
+        show_mapping=show_mapping,
     )
 
 
@@ -105,6 +121,63 @@ def _show(
 ) -> None:
     """Print every value of a chip with its meaning."""
     show_command(chip, overrides or [])
+
+
+@app.command("explore")
+def _explore(
+    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="A workload YAML, or a .tosa file.")],
+    chip: Annotated[
+        str | None, typer.Option("--chip", metavar="FILE", help="A chip YAML or a preset: micro, edge, server.")
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option("--vary", metavar="KEY=VALUE,...", help="Values of a key, repeatable; all combinations are run."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a value at every point, repeatable."),
+    ] = None,
+    objectives: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--objective",
+            metavar="NAME",
+            help="What there should be little of, repeatable: cycles, energy, dram_bytes, area, or the key of a number "
+            "of the chip. Default: cycles and dram_bytes.",
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that share the points.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where files go. Default: reports/<workload>-explore.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of input errors too.")] = False,
+) -> None:
+    """Simulate WORKLOAD at every point of a design space, without bits; print points, write points.csv and a plot."""
+    explore_command(workload, chip, vary or [], overrides or [], objectives or [], workers, out)
+
+
+@app.command("validate")
+def _validate(
+    cases: Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Cases to run; default: all.")] = None,
+    rows: Annotated[
+        Path | None, typer.Option("--rows", metavar="FILE", help="Further rows of one case, in the form of its own.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Where files go. Default: reports/published for all cases, else reports/validation.",
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--cases", metavar="DIR", help="Where the cases are. Default: npusim's own.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that share the rows.")] = 1,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of input errors too.")] = False,
+) -> None:
+    """Predict published measurements; print the errors and write validation.md, validation.csv and a plot."""
+    validate_command(cases or [], rows, out, folder, workers)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -126,8 +199,8 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception:
         traceback.print_exc()
         print(
-            "npusim: internal error: this is npusim's own fault, not the input's; please report it with the lines above "
-            "and the command line",
+            "npusim: internal error: this is npusim's own fault, not the input's; please report it with the lines "
+            "above and the command line",
             file=sys.stderr,
         )
         code = 1

@@ -12,6 +12,7 @@ from rich.console import Console
 from npusim.api import make_job
 from npusim.report.bundle import result_files
 from npusim.report.files import write_files
+from npusim.report.mapping import loop_nest, mapping_yaml
 from npusim.report.tables import engine_table, layer_table, totals_table
 from npusim.session import Bits, Progress, run
 
@@ -28,6 +29,7 @@ def run_command(
     sort: str,
     *,
     quiet: bool,
+    show_mapping: bool,
 ) -> None:
     """Simulate, print the tables, write the files; raises UserError subclasses, MismatchError after writing."""
     with _progress(quiet) as progress:
@@ -36,14 +38,19 @@ def run_command(
         result = run(job, progress)
         directory = out if out is not None else Path("reports") / job.graph.name
         progress("drawing plots")
-        write_files(directory, result_files(result.report, result.outputs, result.program, result.timeline))
+        mapping = mapping_yaml(result.plan, job.mapping)
+        files = result_files(result.report, result.outputs, result.program, result.timeline, mapping)
+        write_files(directory, files)
     if not quiet:
         console = Console(highlight=False)
+        if show_mapping:
+            for layer in result.plan.layers:
+                console.print(loop_nest(layer), markup=False, soft_wrap=True)
         console.print(layer_table(result.report, sort))
         console.print(engine_table(result.report))
         console.print(totals_table(result.report))
         for check in result.report.checks:
-            console.print(("[green]ok[/green]   " if check.passed else "[red]FAIL[/red] ") + check.detail)
+            console.print("[green]ok[/green]  " if check.passed else "[red]FAIL[/red]", check.detail, soft_wrap=True)
         console.print(f"report: {directory}", soft_wrap=True)
     result.require_match()
 

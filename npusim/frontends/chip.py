@@ -9,7 +9,7 @@ from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from npusim.config import load
+from npusim.config import load, read_text
 from npusim.errors import InputError
 from npusim.frontends.overrides import key_values
 from npusim.hardware import Chip
@@ -30,6 +30,14 @@ def load_chip(chip: str | Path, overrides: Sequence[str] = ()) -> Chip:
         return load(Path(chip), Chip, "chip", pairs)
     with as_file(shipped_chip(str(chip))) as path:
         return load(path, Chip, "chip", pairs)
+
+
+def chip_text(chip: str | Path) -> str:
+    """The text of the file that :func:`load_chip` reads for ``chip``."""
+    if is_path(chip):
+        return read_text(Path(chip), "chip")
+    with as_file(shipped_chip(str(chip))) as path:
+        return read_text(path, "chip")
 
 
 def shipped_chip(name: str) -> Traversable:

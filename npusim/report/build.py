@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import prod
 
+from npusim.energy import area, priced
 from npusim.graph.region import Region
 from npusim.hardware import Chip
+from npusim.hardware.energy_table import COMPONENTS
 from npusim.ir.taps import dense_points, points_inside
 from npusim.mapping.cost import RegionCost
 from npusim.mapping.plan import Plan
@@ -25,8 +27,13 @@ def figures(
     costs: Sequence[ComputeCost | DmaCost],
     chip: Chip,
     overflow_events: Mapping[str, int],
+    spent: Sequence[Mapping[str, int]] | None = None,
 ) -> tuple[Totals, tuple[EngineFigures, ...], tuple[LayerFigures, ...]]:
-    """All figures of a run; ``overflow_events`` by layer (empty where no bits were computed)."""
+    """All figures of a run.
+
+    ``overflow_events`` are by layer (empty where no bits were computed). ``spent`` is what ``layer_energy`` found: the
+    energy of each layer without leakage, None where it is not modelled.
+    """
     parts = segments(program, timeline, costs)
     found = windows(program, timeline)
     split = {q: split_by_layer(ss, found) for q, ss in parts.items()}
@@ -75,6 +82,7 @@ def figures(
                 output_in_sram=layer.output_resident,
                 estimate_cycles=layer.mapping.estimate_cycles,
                 overflow_events=overflow_events.get(region.name, 0),
+                energy_femtojoules=None if spent is None else _with_leakage(spent[k], found[k].cycles, chip),
             )
         )
     engines = tuple(_engine(str(q), _by_activity(ss)) for q, ss in parts.items())
@@ -111,6 +119,25 @@ def _utilization(cost: RegionCost, active_cycles: int) -> float:
         numerator, denominator = cost.unit.peak_per_cycle(t)
         done += Fraction(dense_points(t.work) * denominator, numerator)
     return float(round(done / (active_cycles * cost.unit.instances), 6))
+
+
+def _with_leakage(spent: Mapping[str, int], cycles: int, chip: Chip) -> dict[str, int]:
+    """Energy of a layer, with the leakage of the whole chip over the cycles that are the layer's own."""
+    assert chip.energy is not None, "energy is priced by the chip's table"
+    return {**spent, **priced({"cycle": cycles}, chip.energy)}
+
+
+def _summed(layers: Sequence[LayerFigures], chip: Chip) -> dict[str, int] | None:
+    """Energy of all layers by component; None where it is not modelled."""
+    if chip.energy is None:
+        return None
+    total: dict[str, int] = {}
+    for layer in layers:
+        if layer.energy_femtojoules is None:
+            return None
+        for component, spent in layer.energy_femtojoules.items():
+            total[component] = total.get(component, 0) + spent
+    return {c: total[c] for c in dict.fromkeys(COMPONENTS.values()) if c in total}
 
 
 def _by_activity(parts: Sequence[Segment]) -> dict[str, int]:
@@ -154,4 +181,6 @@ def _totals(layers: Sequence[LayerFigures], plan: Plan, timeline: Timeline, chip
         sram_bytes=chip.sram.size_bytes,
         commands=commands,
         overflow_events=sum(x.overflow_events for x in layers),
+        energy_femtojoules=_summed(layers, chip),
+        area_square_micrometres=area(chip),
     )

@@ -13,12 +13,17 @@ from npusim.timing.timeline import Timeline
 
 
 def result_files(
-    report: Report, outputs: Mapping[str, Array], program: TileProgram, timeline: Timeline
+    report: Report,
+    outputs: Mapping[str, Array],
+    program: TileProgram,
+    timeline: Timeline,
+    mapping: str,
 ) -> dict[str, bytes]:
-    """Every file of a run by its name in the report's directory."""
+    """Every file of a run by its name in the report's directory; ``mapping`` is the text of ``mapping.yaml``."""
     return {
         "report.json": report.to_json().encode(),
         "layers.csv": csv_text(report).encode(),
+        "mapping.yaml": mapping.encode(),
         **{output_file(v): npy_bytes(a) for v, a in outputs.items()},
         "latency.png": latency_plot(report),
         "utilization.png": utilization_plot(report),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from npusim.errors import InputError, InternalError
 from npusim.report.result import LayerFigures, Report
-from npusim.report.text import causes_of
+from npusim.report.text import NOT_MODELLED, causes_of
 
 REPORT_FILE = "report.json"
 _LONGEST_NAME = 128
@@ -50,10 +50,11 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
 def csv_text(report: Report) -> str:
     """``layers.csv`` (RFC 4180): a header that names units, then one row per layer, in the order of execution.
 
-    The ``cause_..._cycles`` of a row sum to its ``cycles``; the ``cycles`` of all rows sum to the run's.
+    The ``cause_..._cycles`` of a row sum to its ``cycles``; the ``cycles`` of all rows sum to the run's. The
+    ``energy_..._femtojoules`` of a row sum to its ``energy_femtojoules``.
     """
-    causes = causes_of(report.layers)
-    rows = [_row(i, layer, report.totals.cycles, causes) for i, layer in enumerate(report.layers)]
+    causes, components = causes_of(report.layers), list(report.totals.energy_femtojoules or ())
+    rows = [_row(i, layer, report.totals.cycles, causes, components) for i, layer in enumerate(report.layers)]
     header = list(rows[0]) if rows else ["order", "layer", "cycles"]
     buffer = io.StringIO(newline="")
     writer = csv.DictWriter(buffer, header, lineterminator="\r\n")
@@ -62,7 +63,9 @@ def csv_text(report: Report) -> str:
     return buffer.getvalue()
 
 
-def _row(order: int, layer: LayerFigures, total_cycles: int, causes: list[str]) -> dict[str, object]:
+def _row(
+    order: int, layer: LayerFigures, total_cycles: int, causes: list[str], components: list[str]
+) -> dict[str, object]:
     return {
         "order": order,
         "layer": layer.name,
@@ -89,7 +92,17 @@ def _row(order: int, layer: LayerFigures, total_cycles: int, causes: list[str]) 
         "loop_order": " ".join(layer.loop_order),
         "buffers": layer.buffers,
         "overflow_events": layer.overflow_events,
+        **_energy(layer, components),
     }
+
+
+def _energy(layer: LayerFigures, components: list[str]) -> dict[str, object]:
+    """Its total, and that of each component; the total alone says so where energy is not modelled."""
+    spent = layer.energy_femtojoules
+    if spent is None:
+        return {"energy_femtojoules": NOT_MODELLED}
+    parts = {f"energy_{c}_femtojoules": spent.get(c, 0) for c in components}
+    return {"energy_femtojoules": sum(spent.values()), **parts}
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from annotated_types import Ge
+from pydantic import Field, Strict, TypeAdapter
 
 from npusim.config import NonNegative, record
 
 SCHEMA_VERSION = 1
+
+Amounts = dict[str, Annotated[int, Strict(), Ge(0)]]
+"""Whole numbers by name, of any size."""
 
 
 @record
@@ -24,13 +28,13 @@ class Fingerprint:
 class Manifest:
     """All that is needed to repeat the run."""
 
-    npusim_version: str
-    workload: str
+    npusim_version: Annotated[str, Field(description="version that made the report")]
+    workload: Annotated[str, Field(description="name of the workload")]
     workload_sha256: Annotated[str, Field(description="of the operators, constants and manual mappings")]
     chip: Annotated[dict[str, Any], Field(description="the chip as simulated, overrides included")]
     options: Annotated[dict[str, Any], Field(description="mapping options and switches of the run")]
     seed: Annotated[int | None, Field(description="seed of the random inputs; None where all were given")]
-    inputs: tuple[Fingerprint, ...]
+    inputs: Annotated[tuple[Fingerprint, ...], Field(description="what went in, in graph order")]
 
 
 @record
@@ -51,7 +55,9 @@ class LayerFigures:
     operators: tuple[str, ...]
     engine: str
     output: Annotated[str, Field(description="type of the output")]
-    start_cycle: Annotated[NonNegative, Field(description="its first command's start, which may lie in earlier windows")]
+    start_cycle: Annotated[
+        NonNegative, Field(description="its first command's start, which may lie in earlier windows")
+    ]
     cycles: NonNegative
     span_cycles: Annotated[NonNegative, Field(description="from its first command's start to its last one's finish")]
     compute_cycles: Annotated[NonNegative, Field(description="cycles its unit worked on it")]
@@ -71,24 +77,33 @@ class LayerFigures:
     output_in_sram: Annotated[bool, Field(description="the output stays in SRAM for its readers")]
     estimate_cycles: Annotated[NonNegative, Field(description="the tile search's own estimate")]
     overflow_events: NonNegative
+    energy_femtojoules: Annotated[
+        Amounts | None, Field(description="by component, leakage over its cycles included; null: not modelled")
+    ] = None
 
 
 @record
 class Totals:
     """The whole run."""
 
-    cycles: NonNegative
-    clock_hz: NonNegative
-    latency_seconds: float
-    macs: NonNegative
-    useful_macs: NonNegative
-    mac_utilization: Annotated[float, Field(ge=0, le=1)]
-    dram_read_bytes: NonNegative
-    dram_write_bytes: NonNegative
+    cycles: Annotated[NonNegative, Field(description="when the last command has finished")]
+    clock_hz: Annotated[NonNegative, Field(description="clock of the chip")]
+    latency_seconds: Annotated[float, Field(description="cycles at this clock")]
+    macs: Annotated[NonNegative, Field(description="multiply-accumulates, taps on padding included")]
+    useful_macs: Annotated[NonNegative, Field(description="taps inside the image only")]
+    mac_utilization: Annotated[float, Field(ge=0, le=1, description="MACs of what the arrays could do in all cycles")]
+    dram_read_bytes: Annotated[NonNegative, Field(description="whole bursts, constants included")]
+    dram_write_bytes: Annotated[NonNegative, Field(description="whole bursts")]
     sram_peak_bytes: Annotated[NonNegative, Field(description="most SRAM allocated in any layer")]
-    sram_bytes: NonNegative
-    commands: NonNegative
-    overflow_events: NonNegative
+    sram_bytes: Annotated[NonNegative, Field(description="capacity")]
+    commands: Annotated[NonNegative, Field(description="loads, stores and computations")]
+    overflow_events: Annotated[NonNegative, Field(description="partial sums that left their accumulator")]
+    energy_femtojoules: Annotated[
+        Amounts | None, Field(description="by component, summed over the layers; null: the chip states no energies")
+    ] = None
+    area_square_micrometres: Annotated[
+        Amounts | None, Field(description="of the chip, by part; null: the chip states no areas")
+    ] = None
 
 
 @record
@@ -104,13 +119,13 @@ class Check:
 class Report:
     """The report of one run."""
 
-    schema_version: Literal[1]
-    manifest: Manifest
-    totals: Totals
-    engines: tuple[EngineFigures, ...]
-    layers: tuple[LayerFigures, ...]
-    checks: tuple[Check, ...]
-    outputs: tuple[Fingerprint, ...]
+    schema_version: Annotated[Literal[1], Field(description="changes when a field changes its meaning")]
+    manifest: Annotated[Manifest, Field(description="what was run")]
+    totals: Annotated[Totals, Field(description="figures of the whole run")]
+    engines: Annotated[tuple[EngineFigures, ...], Field(description="figures of every engine over the run")]
+    layers: Annotated[tuple[LayerFigures, ...], Field(description="figures of every layer, in order of execution")]
+    checks: Annotated[tuple[Check, ...], Field(description="what the run compared and found")]
+    outputs: Annotated[tuple[Fingerprint, ...], Field(description="what came out; empty with bits off")]
 
     def to_json(self) -> str:
         """The report as indented JSON text, equal for equal reports."""

@@ -16,15 +16,20 @@ from npusim.errors import InputError
 from npusim.report.result import EngineFigures, LayerFigures, Report
 from npusim.report.text import (
     CAUSES,
+    NOT_MODELLED,
     cause_label,
     count,
     duration,
+    energy,
     frequency,
     headline,
+    largest_parts,
     percent,
+    power,
     printable,
     shorten,
     size,
+    square,
 )
 
 _SORT_KEYS: dict[str, Callable[[LayerFigures], float]] = {
@@ -43,6 +48,7 @@ _STALLS = {
     "compute": "a computation to finish",
     "dram_bus": "its turn on the DRAM bus",
     "sram_port": "an SRAM port",
+    "reload": "a stationary operand on its way into the array",
 }
 
 
@@ -201,6 +207,17 @@ def totals_table(report: Report) -> Table:
         ("Commands", f"{t.commands:,}", "loads, stores and computations of the tile program"),
         ("Overflows", f"{t.overflow_events:,}", "accumulations that left the accumulator's range"),
     ]
+    spent, parts = t.energy_femtojoules, t.area_square_micrometres
+    if spent is None:
+        rows.append(("Energy", NOT_MODELLED, "the chip states no energies"))
+    else:
+        total = sum(spent.values())
+        rows.append(("Energy", energy(total), largest_parts(spent)))
+        rows.append(("Mean power", power(total, t.latency_seconds), "this energy over the latency"))
+    if parts is None:
+        rows.append(("Area", NOT_MODELLED, "the chip states no areas"))
+    else:
+        rows.append(("Area", square(sum(parts.values())), largest_parts(parts)))
     table = _frame(f"Totals of {headline(report)}")
     table.add_column("Figure", no_wrap=True)
     table.add_column("Value", justify="right", no_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from npusim.report.result import LayerFigures, Report
@@ -19,10 +19,12 @@ CAUSES: dict[str, Cause] = {
     "compute": Cause("compute", "its unit works, limited by its own rate"),
     "output_path": Cause("output path", "its unit works, limited by the output pipeline"),
     "sram_port": Cause("SRAM port", "its unit is held up by an SRAM port"),
+    "reload": Cause("reload", "its unit waits for a stationary operand on its way into the array"),
     "dram_read": Cause("DRAM read", "its unit waits for data from DRAM"),
     "dram_write": Cause("DRAM write", "its unit waits until a store has freed SRAM"),
     "dram_bus": Cause("DRAM bus", "its transfer waits for another one's turn on the DRAM bus"),
     "dependency": Cause("dependency", "its unit waits for a result of another computation"),
+    "launch": Cause("launch", "the run has not been launched yet"),
     "drain": Cause("drain", "its unit is done, the last results are on their way to DRAM"),
     "overlapped": Cause("overlapped", "it ended before an earlier layer did, so no cycles are its own"),
 }
@@ -76,6 +78,37 @@ def size(nbytes: int) -> str:
 def count(number: int) -> str:
     """A count to three digits in powers of 1000: ``16.9 M``."""
     return _scaled(number, 1000, ("", "k", "M", "G", "T", "P", "E")).rstrip()
+
+
+NOT_MODELLED = "not modelled"
+"""Stands where a chip does not state what a figure needs."""
+
+
+def energy(femtojoules: int) -> str:
+    """An energy to three digits in powers of 1000: ``1.23 mJ``."""
+    return _scaled(femtojoules, 1000, ("fJ", "pJ", "nJ", "µJ", "mJ", "J", "kJ"))
+
+
+def power(femtojoules: int, seconds: float) -> str:
+    """Mean power to three digits: ``1.23 W``."""
+    nanowatts = round(femtojoules / seconds / 10**6) if seconds else 0
+    return _scaled(nanowatts, 1000, ("nW", "µW", "mW", "W", "kW", "MW"))
+
+
+def square(square_micrometres: int) -> str:
+    """An area to three digits: ``1.23 mm²``."""
+    if square_micrometres < 10**4:
+        return f"{square_micrometres} µm²"
+    return f"{_digits(square_micrometres / 10**6)} mm²"
+
+
+def largest_parts(amounts: Mapping[str, int], most: int = 4) -> str:
+    """The largest of some amounts in percent of their sum: ``dram 71.0 %, mac 20.1 %, other 8.9 %``."""
+    total = sum(amounts.values())
+    ranked = sorted(amounts.items(), key=lambda part: -part[1])
+    shown = [(name.replace("_", " "), n) for name, n in ranked if n][:most]
+    rest = total - sum(n for _, n in shown)
+    return ", ".join(f"{name} {percent(n, total)} %" for name, n in [*shown, *([("other", rest)] if rest else [])])
 
 
 def frequency(hertz: int) -> str:

@@ -184,3 +184,23 @@ def test_a_directory_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
 def test_names_outside_the_directory_are_our_fault(tmp_path: Path, name: str) -> None:
     with pytest.raises(InternalError, match="lies outside the report's directory"):
         write_files(tmp_path, {name: b""})
+
+
+def test_csv_says_where_energy_is_not_modelled_and_splits_it_where_it_is(make_report) -> None:  # type: ignore[no-untyped-def]
+    import dataclasses
+
+    report = make_report(2)
+    assert [row["energy_femtojoules"] for row in rows_of(report)] == ["not modelled"] * 2
+    assert not [c for c in rows_of(report)[0] if c.startswith("energy_") and c != "energy_femtojoules"]
+    energies = ({"mac": 5, "leakage": 2}, {"dram": 10**20, "leakage": 1})
+    layers = tuple(
+        dataclasses.replace(layer, energy_femtojoules=e) for layer, e in zip(report.layers, energies, strict=True)
+    )
+    totals = dataclasses.replace(report.totals, energy_femtojoules={"mac": 5, "dram": 10**20, "leakage": 3})
+    report = dataclasses.replace(report, layers=layers, totals=totals)
+    assert Report.from_json(report.to_json()) == report
+    first, second = rows_of(report)
+    names = ["energy_mac_femtojoules", "energy_dram_femtojoules", "energy_leakage_femtojoules"]
+    assert [c for c in first if c.startswith("energy_")] == ["energy_femtojoules", *names]
+    assert [first[n] for n in ("energy_femtojoules", *names)] == ["7", "5", "0", "2"]
+    assert [second[n] for n in ("energy_femtojoules", *names)] == [str(10**20 + 1), "0", str(10**20), "1"]

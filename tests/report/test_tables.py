@@ -147,3 +147,26 @@ def test_engines_round_cycles_where_there_is_no_room(make_report) -> None:  # ty
     lines = printed(engine_table(report), 60)
     assert any("3.00 P" in line for line in lines)
     assert any("strange" in line for line in lines)
+
+
+def test_totals_say_what_is_not_modelled(make_report) -> None:  # type: ignore[no-untyped-def]
+    report: Report = make_report(5)
+    lines = {line.split("  ")[0]: line for line in printed(totals_table(report), 120)}
+    assert "not modelled  the chip states no energies" in " ".join(lines["Energy"].split("   ")).replace("   ", "  ")
+    assert "not modelled" in lines["Area"] and "the chip states no areas" in lines["Area"]
+    assert "Mean power" not in lines
+
+
+def test_totals_show_energy_power_and_area_with_their_parts(make_report) -> None:  # type: ignore[no-untyped-def]
+    report: Report = make_report(5)
+    totals = dataclasses.replace(
+        report.totals,
+        latency_seconds=0.001,
+        energy_femtojoules={"mac": 3 * 10**11, "dram": 10**11},
+        area_square_micrometres={"mac": 10**6, "sram": 3 * 10**6},
+    )
+    lines = printed(totals_table(dataclasses.replace(report, totals=totals)), 120)
+    words = [" ".join(line.split()) for line in lines]
+    assert "Energy 400 µJ mac 75.0 %, dram 25.0 %" in words
+    assert "Mean power 400 mW this energy over the latency" in words
+    assert "Area 4.00 mm² sram 75.0 %, mac 25.0 %" in words

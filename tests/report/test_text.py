@@ -10,12 +10,16 @@ from npusim.report.text import (
     causes_of,
     count,
     duration,
+    energy,
     frequency,
     headline,
+    largest_parts,
     percent,
+    power,
     printable,
     shorten,
     size,
+    square,
     windows_of,
 )
 
@@ -81,7 +85,7 @@ def test_causes_have_a_stable_order(make_report) -> None:  # type: ignore[no-unt
     found = causes_of(make_report(30, ("zebra", "drain", "compute", "alpha_wait")).layers)
     assert found == ["compute", "drain", "alpha_wait", "zebra"]
     assert [cause_label(c) for c in found] == ["compute", "drain", "alpha wait", "zebra"]
-    assert causes_of(make_report(100).layers) == [c for c in CAUSES if c != "overlapped"]
+    assert causes_of(make_report(100).layers) == [c for c in CAUSES if c not in ("launch", "overlapped")]
 
 
 def test_windows_partition_the_run(make_report) -> None:  # type: ignore[no-untyped-def]
@@ -90,3 +94,33 @@ def test_windows_partition_the_run(make_report) -> None:  # type: ignore[no-unty
     ends = [start + cycles for start, cycles in windows]
     assert [start for start, _ in windows] == [0, *ends[:-1]]
     assert ends[-1] == report.totals.cycles
+
+
+@pytest.mark.parametrize(
+    ("femtojoules", "text"),
+    [(0, "0 fJ"), (999, "999 fJ"), (1000, "1.00 pJ"), (9_240_000_000_000, "9.24 mJ"), (2 * 10**21, "2000 kJ")],
+)
+def test_energy(femtojoules: int, text: str) -> None:
+    assert energy(femtojoules) == text
+
+
+@pytest.mark.parametrize(
+    ("femtojoules", "seconds", "text"),
+    [(10**15, 1.0, "1.00 W"), (10**12, 2.0, "500 µW"), (5, 0.0, "0 nW"), (10**9, 1e-3, "1.00 mW")],
+)
+def test_power_is_energy_over_time(femtojoules: int, seconds: float, text: str) -> None:
+    assert power(femtojoules, seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("square_micrometres", "text"), [(0, "0 µm²"), (9999, "9999 µm²"), (10000, "0.01 mm²"), (170_304_256, "170 mm²")]
+)
+def test_square(square_micrometres: int, text: str) -> None:
+    assert square(square_micrometres) == text
+
+
+def test_largest_parts_are_percent_of_the_sum() -> None:
+    amounts = {"a": 10, "sram": 50, "output_pipeline": 30, "b": 6, "c": 4, "d": 0}
+    assert largest_parts(amounts, 2) == "sram 50.0 %, output pipeline 30.0 %, other 20.0 %"
+    assert largest_parts(amounts, 5).endswith("b 6.0 %, c 4.0 %")
+    assert largest_parts({"a": 0}) == ""

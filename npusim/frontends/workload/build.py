@@ -21,7 +21,6 @@ from npusim.graph.level import check_level
 from npusim.ir.tensor import TensorType
 from npusim.ops import Op, as_operand, complete_types, make_op, op_class
 
-
 _CULPRIT: Final = re.compile(r": attribute '?(\w+)|, got (\w+) |: (\w+) (?:has shape|at index|holds|is ragged)")
 """Where the messages of an operator name the attribute or operand at fault."""
 

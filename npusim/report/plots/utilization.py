@@ -91,7 +91,7 @@ def utilization_figure(report: Report) -> Figure:
     mean = 100 * mean_utilization(report)
     line = axes.axhline(mean, color=INK, linewidth=1.2, linestyle=(0, (5, 3)))
     line.set_path_effects([withStroke(linewidth=2.8, foreground="white")])
-    entries.append((line, f"mean over the run: {percent(mean, 100)} %"))
+    entries.append((line, f"mean over the run, all engines: {percent(mean, 100)} %"))
     tops = [100 * max(worked_fraction(layer), layer.utilization) for layer in layers]
     gaps = [(start, top) for (start, cycles), top in zip(windows, tops, strict=True) if cycles > end / 250]
     axes.vlines([start for start, _ in gaps], 0, [top for _, top in gaps], color="white", linewidth=0.5)

@@ -189,7 +189,7 @@ def place(text: str, at: str) -> str:
         (
             graph(ADD, inputs="{x: 4xi33}"),
             "4xi33",
-            "graph.inputs.x: type '4xi33' has the unknown element type 'i33'; did you mean 'i32'?",
+            "graph.inputs.x: type '4xi33' has the unknown element type 'i33'; did you mean 'i3'?",
         ),
         (
             graph(ADD, inputs="{x: 0x4xi32}"),

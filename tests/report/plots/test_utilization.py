@@ -49,7 +49,7 @@ def test_axes_have_units_and_are_honest(make_report) -> None:  # type: ignore[no
     assert axes.get_ylim()[0] == 0 and axes.get_yticks().max() == 100
     legend = [t.get_text() for t in figure.legends[0].get_texts()]
     assert legend[:2] == ["MAC array: work done", "vector unit: work done"]
-    assert legend[-1] == f"mean over the run: {100 * mean_utilization(report):.1f} %"
+    assert legend[-1] == f"mean over the run, all engines: {100 * mean_utilization(report):.1f} %"
 
 
 def test_the_widest_layers_are_named(make_report) -> None:  # type: ignore[no-untyped-def]
