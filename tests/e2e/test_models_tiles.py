@@ -41,7 +41,8 @@ def test_bits_in_timed_order(folder: Path, chip: str) -> None:
             npusim.run(model, chip)
         return
     inputs, expect = (
-        [folder / f"{what}{i}.npy" for i in range(len(list(folder.glob(f"{what}*.npy"))))] for what in ("input", "output")
+        [folder / f"{what}{i}.npy" for i in range(len(list(folder.glob(f"{what}*.npy"))))]
+        for what in ("input", "output")
     )
     result = npusim.run(model, chip, inputs=inputs, expect=expect)
     assert len(result.report.checks) == len(expect) > 0
