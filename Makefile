@@ -6,7 +6,7 @@ RUN := $(VENV)/.run-installed
 DEV := $(VENV)/.dev-installed
 WORKERS ?= auto
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench docs validate conformance fuzz oracle-openvino clean
 
 demo: $(RUN)
 	$(BIN)/npusim run workloads/digits.yaml
@@ -25,6 +25,15 @@ lint: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python -m pytest -q benchmarks -o addopts="--import-mode=importlib -p no:cacheprovider" -s
+
+docs: $(DEV)
+	$(BIN)/python -m scripts.make_docs
+
+validate: $(DEV)
+	$(BIN)/npusim validate
+
+oracle-openvino: $(DEV)
+	$(BIN)/python scripts/oracle_openvino.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

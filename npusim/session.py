@@ -139,8 +139,8 @@ def map_and_time(
 
     One plan is made for the chip's SRAM and, as ``options.smaller_memories`` says, one for each smaller power of two
     down to where nothing fits. What a plan for less memory takes does not depend on how much there is, so among
-    memories of powers of two the larger is never the slower, for programs of up to MANY_COMMANDS. Of equal plans the one
-    for the larger memory is kept.
+    memories of powers of two the larger is never the slower, for programs of up to MANY_COMMANDS. Of equal plans the
+    one for the larger memory is kept.
     """
     size = chip.sram.size_bytes
     sizes = [size]

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from npusim.errors import InputError
 from npusim.hardware import Chip, product
-from npusim.hardware.energy_table import COMPONENTS, EnergyTable, entry_key
+from npusim.hardware.energy_table import COMPONENTS, ActionEnergies, entry_key
 from npusim.hardware.units.mac_array import MacArray
 from npusim.hardware.units.popcount import PopcountUnit
 from npusim.hardware.units.vector import VectorUnit
@@ -28,7 +28,7 @@ def layer_energy(
 
     InputError naming every action, that of a cycle included, that the program takes and the table has no entry for.
     """
-    table = chip.energy
+    table = chip.energy.femtojoules if chip.energy else None
     if table is None:
         return None
     counted = layer_actions(program, chip, costs)
@@ -39,14 +39,14 @@ def layer_energy(
                 missing.setdefault(entry_key(action), region.name)
     if missing:
         raise InputError([
-            f"layer {layer!r}: chip {chip.name!r} states an energy table, but not the energy of what this layer does: "
-            f"add {key} (0 if it is meant to be free), or set energy: null"
+            f"layer {layer!r}: chip {chip.name!r} states energies, but not that of what this layer does: add {key} "
+            "(0 if it is meant to be free), or set energy: null"
             for key, layer in missing.items()
         ])  # fmt: skip
     return tuple(priced(actions, table) for actions in counted)
 
 
-def priced(actions: Actions, table: EnergyTable) -> dict[str, int]:
+def priced(actions: Actions, table: ActionEnergies) -> dict[str, int]:
     """Femtojoules by component, in the order of COMPONENTS; components that did nothing are left out."""
     spent: dict[str, int] = {}
     for action, count in actions.items():
@@ -113,23 +113,23 @@ def box_actions(region: RegionCost, extents: Sequence[int], first: bool, last: b
 
 def area(chip: Chip) -> dict[str, int] | None:
     """Square micrometres by part; None for a chip that does not state them."""
-    table = chip.energy.area if chip.energy else None
+    table = chip.energy.square_micrometres if chip.energy else None
     if table is None:
         return None
     total = dict.fromkeys(("mac", "popcount", "vector"), 0)
     memory = chip.sram.size_bytes
     for unit in chip.units:
         if isinstance(unit, MacArray):
-            total["mac"] += unit.instances * unit.array.macs * table.square_micrometres_per_multiplier
+            total["mac"] += unit.instances * unit.array.macs * table.multiplier
             memory += unit.instances * unit.accumulator_bytes
         elif isinstance(unit, PopcountUnit):
             bits = unit.instances * unit.lanes * unit.word_bits
-            total["popcount"] += bits * table.square_micrometres_per_popcount_bit
+            total["popcount"] += bits * table.popcount_bit
         elif isinstance(unit, VectorUnit):
-            total["vector"] += unit.instances * unit.lanes * table.square_micrometres_per_lane
+            total["vector"] += unit.instances * unit.lanes * table.lane
         else:
             assert_never(unit)
-    return {**total, "sram": memory * table.square_micrometres_per_sram_byte}
+    return {**total, "sram": memory * table.sram_byte}
 
 
 def _word_bytes(chip: Chip) -> int:

@@ -72,7 +72,7 @@ def plot(title: str, points: Sequence[Point], objectives: Sequence[str]) -> byte
     failed = len(points) - len(done)
     facts = f"{len(points)} points, {len(front)} on the front of {', '.join(objectives)}"
     facts += f"; {failed} {'does' if failed == 1 else 'do'} not run" if failed else ""
-    return pareto_plot(f"{title}: Pareto front", facts, *scales, spots)
+    return pareto_plot(f"{title}: Pareto front", facts, *scales, spots, line=len(objectives) > 1)
 
 
 def _scale(objective: str) -> Scale:

@@ -128,7 +128,7 @@ def _figures(overrides: Mapping[str, str], report: Report) -> Point:
 def _figure(point: Point, objective: str, chip: Chip) -> Number:
     figure = FIGURES[objective](point)
     if figure is None:
-        section = "energy" if objective == "energy" else "energy.area"
+        section = "energy.femtojoules" if objective == "energy" else "energy.square_micrometres"
         raise InputError(
             f"objective {objective!r}: chip {chip.name!r} does not state what it takes; add {section} to the chip, "
             "or choose another objective"

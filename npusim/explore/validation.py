@@ -30,9 +30,9 @@ class Case:
     ``read`` turns a file in the published form into rows (so that further rows of the same form can be run);
     ``predict`` gives the prediction for one row, in the row's unit. ``measure`` says how the errors are summed up and
     ``target`` what is aimed at: ``mape`` (mean absolute percentage error of the rows), ``each`` (the largest absolute
-    percentage error of a row), ``points`` (the largest difference in percentage points). ``inferred`` names the values of
-    the chip that were chosen by looking at measured cycles, at most three. ``peers`` are (tool, its error) on the same
-    kind of truth. ``reported_only``: the truth is itself a model, so a miss is no failure.
+    percentage error of a row), ``points`` (the largest difference in percentage points). ``inferred`` names the values
+    of the chip that were chosen by looking at measured cycles, at most three. ``peers`` are (tool, its error) on the
+    same kind of truth. ``reported_only``: the truth is itself a model, so a miss is no failure.
     """
 
     name: str

@@ -59,8 +59,8 @@ def markdown(results: Sequence[CaseResult]) -> str:
     lines = [
         "# Predicted against measured",
         "",
-        "Written by `npusim validate`. Errors are (predicted - measured) / measured in percent; of shares of cycles they",
-        "are differences in percentage points. MAPE is the mean of their magnitudes. Every row is in",
+        "Written by `npusim validate`. Errors are (predicted - measured) / measured in percent; of shares of cycles",
+        "they are differences in percentage points. MAPE is the mean of their magnitudes. Every row is in",
         "[validation.csv](validation.csv); chips are in `configs/published`, cases in `validation`.",
         "",
         f"![Predicted against measured]({PLOT_FILE})",

@@ -69,7 +69,7 @@ class UnitSpec(ABC):
         """How often each operand's tile is read from SRAM for a box of these extents."""
 
     def actions(self, task: Task, extents: Sequence[Count]) -> dict[str, Count]:
-        """What the unit does for a box that costs energy: how often, by action (see EnergyTable).
+        """What the unit does for a box that costs energy: how often, by action (see ActionEnergies).
 
         InputError for a unit that does not say so: nothing is free by omission.
         """

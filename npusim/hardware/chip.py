@@ -55,7 +55,7 @@ class Chip:
                 "output_pipeline.streamed_bytes with dram.fair needs a dram.write_channel: how loads slow down "
                 "results on a shared bus is not modelled"
             )
-        if self.energy is not None and self.dram.caches:
+        if self.energy is not None and self.energy.femtojoules is not None and self.dram.caches:
             raise ValueError("energy: what dram.caches take is not modelled; set energy: null, or caches: []")
         labels = [u.label for u in self.units]
         for label in labels:
@@ -108,7 +108,8 @@ class Chip:
         if not serving:
             have = ", ".join(u.kind for u in self.units) or "no units"
             raise DoesNotFitError(
-                f"{where}: {task.operator} needs a {kind.value} unit; chip {self.name!r} has {have}; add one to its units"
+                f"{where}: {task.operator} needs a {kind.value} unit; chip {self.name!r} has {have}; add one to its "
+                "units"
             )
         named = [u for u in serving if name in (None, u.label)]
         if not named:

@@ -26,19 +26,19 @@ element types: ``mac.i8xi8``."""
 
 
 @record
-class AreaTable:
+class PartAreas:
     """Area of the parts that are modelled, in square micrometres; control, wires and pads have none."""
 
-    square_micrometres_per_multiplier: Annotated[NonNegative, Field(description="with its adder and registers")]
-    square_micrometres_per_popcount_bit: Annotated[NonNegative, Field(description="of a word, on each lane")]
-    square_micrometres_per_lane: Annotated[NonNegative, Field(description="of a vector unit")]
-    square_micrometres_per_sram_byte: Annotated[
+    multiplier: Annotated[NonNegative, Field(description="with its adder and registers")]
+    popcount_bit: Annotated[NonNegative, Field(description="of a word, on each lane")]
+    lane: Annotated[NonNegative, Field(description="of a vector unit")]
+    sram_byte: Annotated[
         NonNegative, Field(description="of the SRAM and of memories for partial sums, with what drives the cells")
     ]
 
 
 @record
-class EnergyTable:
+class ActionEnergies:
     """Energy of every action, in femtojoules: an energy is a sum of counts times these.
 
     An entry may be left out for what the chip never does. An action that a program does take and that has no entry is
@@ -51,49 +51,52 @@ class EnergyTable:
     own is refused where it meets an energy table.
     """
 
-    femtojoules_per_mac: Annotated[
+    mac: Annotated[
         dict[str, NonNegative],
         Field(description="a multiplication and the addition to its sum, by element types as in macs_per_cycle"),
     ] = Field(default_factory=dict)
-    femtojoules_per_hop_byte: Annotated[
+    hop_byte: Annotated[
         NonNegative | None, Field(description="a byte that an element of a systolic grid passes to its neighbour")
     ] = None
-    femtojoules_per_accumulator_byte: Annotated[
+    accumulator_byte: Annotated[
         NonNegative | None, Field(description="a byte read from or written to an array's own memory for partial sums")
     ] = None
-    femtojoules_per_popcount_word: Annotated[
+    popcount_word: Annotated[
         NonNegative | None, Field(description="xnor, count and addition of a word on one lane")
     ] = None
-    femtojoules_per_vector_operation: Annotated[
-        NonNegative | None, Field(description="a cycle of an instruction, on one lane")
-    ] = None
-    femtojoules_per_output_element: Annotated[
+    vector_operation: Annotated[NonNegative | None, Field(description="a cycle of an instruction, on one lane")] = None
+    output_element: Annotated[
         NonNegative | None, Field(description="an accumulator through the output pipeline, whatever the operators")
     ] = None
-    femtojoules_per_sram_read_byte: Annotated[
+    sram_read_byte: Annotated[
         NonNegative | None, Field(description="in whole words of a bank, those for stores to DRAM included")
     ] = None
-    femtojoules_per_sram_write_byte: Annotated[
+    sram_write_byte: Annotated[
         NonNegative | None, Field(description="in whole words of a bank, those of loads from DRAM included")
     ] = None
-    femtojoules_per_dram_byte: Annotated[NonNegative | None, Field(description="moved, in whole bursts")] = None
-    femtojoules_per_host_byte: Annotated[
-        NonNegative | None, Field(description="moved over the host link, in whole bursts")
-    ] = None
-    femtojoules_per_cycle: Annotated[NonNegative | None, Field(description="leakage of the whole chip")] = None
-    area: Annotated[AreaTable | None, Field(description="null: not modelled")] = None
+    dram_byte: Annotated[NonNegative | None, Field(description="moved, in whole bursts")] = None
+    host_byte: Annotated[NonNegative | None, Field(description="moved over the host link, in whole bursts")] = None
+    cycle: Annotated[NonNegative | None, Field(description="leakage of the whole chip")] = None
 
     def entry(self, action: str) -> int | None:
-        """Femtojoules of an action of COMPONENTS; None if the table has no such entry."""
+        """Femtojoules of an action of COMPONENTS; None if there is no such entry."""
         name, _, types = action.partition(".")
-        found: dict[str, int] | int | None = getattr(self, f"femtojoules_per_{name}")
+        found: dict[str, int] | int | None = getattr(self, name)
         return found.get(types) if isinstance(found, dict) else found
+
+
+@record
+class EnergyTable:
+    """What actions of the chip cost in energy, and its parts in area; each may be left out: not modelled."""
+
+    femtojoules: Annotated[ActionEnergies | None, Field(description="by action; null: energy is not modelled")] = None
+    square_micrometres: Annotated[PartAreas | None, Field(description="by part; null: area is not modelled")] = None
 
 
 def entry_key(action: str) -> str:
     """Where the entry of an action stands in the chip's YAML.
 
     >>> entry_key("mac.i8xi8")
-    'energy.femtojoules_per_mac.i8xi8'
+    'energy.femtojoules.mac.i8xi8'
     """
-    return f"energy.femtojoules_per_{action}"
+    return f"energy.femtojoules.{action}"

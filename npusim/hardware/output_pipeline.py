@@ -56,10 +56,7 @@ class DeliveryWindow:
 
 @record
 class OutputPipeline:
-    """A streaming stage behind the MAC array: it runs beside the array, so a tile takes the longer of the two.
-
-    With ``serial`` array and pipeline share a unit (VTA's compute module does either), and a tile takes their sum.
-    """
+    """A streaming stage behind the MAC array: it runs beside the array, so a tile takes the longer of the two."""
 
     elements_per_cycle: Annotated[Ratio, Field(description="finished accumulators a cycle, whatever the operators")]
     operators: Annotated[tuple[str, ...], Field(description="operators it can apply; others go to the vector unit")]
@@ -78,12 +75,6 @@ class OutputPipeline:
     after_tile: Annotated[
         bool, Field(description="takes in the sums of a tile when all are complete; false: beside the array")
     ] = False
-
-    serial: Annotated[bool, Field(description="the array waits while the pipeline works; false: side by side")] = False
-
-    def beside(self, array_cycles: Count, own_cycles: Count) -> Count:
-        """Cycles of a tile that takes the array and the pipeline so many."""
-        return array_cycles + own_cycles if self.serial else largest(array_cycles, own_cycles)
 
     def cycles(self, elements: Count) -> Count:
         """Cycles to take in ``elements`` finished accumulators."""

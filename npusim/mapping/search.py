@@ -86,16 +86,20 @@ class Candidates:
         slots = slots[:, away].sum(1) + self.accumulator_bytes
         if not output_resident:
             slots = slots + self.output_bytes * np.minimum(self.stores, self.copies)
+        loads = self.fetches
+        if self.chip.sram.preloaded_constants:  # those for slots that nothing has used before are there
+            loads = np.where(self.constant, np.maximum(loads - self.copies[:, None], 0), loads)
+        at_first = loads == self.fetches
         bus, waits = zero, zero
         queues, firsts, first_bus = [], [], zero
         for kind in (self.constant & away, ~self.constant & away):
             if kind.any():
-                commands = self.fetches[:, kind].max(1)
-                queues.append((self.fetches * self.channel)[:, kind].sum(1) + commands * dma.setup_cycles)
-                firsts.append(self.channel[:, kind].sum(1) + dma.setup_cycles)
-                first_bus = first_bus + self.bus[:, kind].sum(1)
+                commands = loads[:, kind].max(1)
+                queues.append((loads * self.channel)[:, kind].sum(1) + commands * dma.setup_cycles)
+                firsts.append((at_first * self.channel)[:, kind].sum(1) + at_first[:, kind].any(1) * dma.setup_cycles)
+                first_bus = first_bus + (at_first * self.bus)[:, kind].sum(1)
                 waits = np.maximum(waits, commands * dram.latency_cycles)
-                bus = bus + (self.fetches * self.bus)[:, kind].sum(1)
+                bus = bus + (loads * self.bus)[:, kind].sum(1)
         side_by_side = len(queues) == 2 and dma.channels > 2  # constants and feature maps have channels of their own
         loading = np.maximum(*queues) if side_by_side else sum(queues, zero)
         first = np.maximum(*firsts) if side_by_side else sum(firsts, zero)

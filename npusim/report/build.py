@@ -123,13 +123,13 @@ def _utilization(cost: RegionCost, active_cycles: int) -> float:
 
 def _with_leakage(spent: Mapping[str, int], cycles: int, chip: Chip) -> dict[str, int]:
     """Energy of a layer, with the leakage of the whole chip over the cycles that are the layer's own."""
-    assert chip.energy is not None, "energy is priced by the chip's table"
-    return {**spent, **priced({"cycle": cycles}, chip.energy)}
+    assert chip.energy is not None and chip.energy.femtojoules is not None, "energy is priced by the chip's table"
+    return {**spent, **priced({"cycle": cycles}, chip.energy.femtojoules)}
 
 
 def _summed(layers: Sequence[LayerFigures], chip: Chip) -> dict[str, int] | None:
     """Energy of all layers by component; None where it is not modelled."""
-    if chip.energy is None:
+    if chip.energy is None or chip.energy.femtojoules is None:
         return None
     total: dict[str, int] = {}
     for layer in layers:

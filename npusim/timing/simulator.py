@@ -98,8 +98,9 @@ class _Simulation:
         stuck = [i for i, s in enumerate(self.spans) if s is None]
         if stuck and self.rooms:
             raise InputError(
-                f"chip {self.chip.name!r}: layers that stream through queues (fifo_elements) wait for each other's bytes "
-                "of SRAM; enlarge sram.size_bytes so that all feature maps lie side by side, or map a smaller batch"
+                f"chip {self.chip.name!r}: layers that stream through queues (fifo_elements) wait for each other's "
+                "bytes of SRAM; enlarge sram.size_bytes so that all feature maps lie side by side, or map a smaller "
+                "batch"
             )
         if stuck:
             raise DeadlockError(f"deadlock: commands {stuck[:10]} of {len(self.spans)} never became ready")

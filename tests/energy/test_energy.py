@@ -14,7 +14,7 @@ from npusim.errors import InputError
 from npusim.frontends.chip import load_chip
 from npusim.graph import Graph, GraphBuilder
 from npusim.hardware import Chip, UnitSpec
-from npusim.hardware.energy_table import COMPONENTS, EnergyTable
+from npusim.hardware.energy_table import COMPONENTS, ActionEnergies, EnergyTable
 from npusim.ir.mapping_options import LayerOptions, MappingOptions
 from npusim.ir.tensor import TensorType
 from npusim.mapping.mapper import map_graph
@@ -28,14 +28,18 @@ from tests.plain import chain, conv, matmul, plain_chip
 
 DIGITS = Path(__file__).resolve().parents[2] / "workloads" / "digits.yaml"
 
-TABLE = EnergyTable(
-    femtojoules_per_mac={"i8xi8": 3},
-    femtojoules_per_output_element=5,
-    femtojoules_per_sram_read_byte=7,
-    femtojoules_per_sram_write_byte=11,
-    femtojoules_per_dram_byte=13,
-    femtojoules_per_cycle=17,
+TABLE = ActionEnergies(
+    mac={"i8xi8": 3},
+    output_element=5,
+    sram_read_byte=7,
+    sram_write_byte=11,
+    dram_byte=13,
+    cycle=17,
 )
+
+
+def with_energies(table: ActionEnergies) -> Chip:
+    return replace(plain_chip(), energy=EnergyTable(femtojoules=table))
 
 
 def program(graph: Graph, chip: Chip, **layers: LayerOptions) -> TileProgram:
@@ -124,14 +128,15 @@ def test_a_rescale_that_the_pipeline_lacks_is_vector_work_of_two_cycles() -> Non
 
 
 def test_graph_inputs_and_outputs_go_over_the_host_link() -> None:
-    own = counted(matmul(4, 8, 4), plain_chip())
-    hosted = counted(matmul(4, 8, 4), plain_chip("host_link={bytes_per_cycle: 1, latency_cycles: 0}"))
+    own = counted(matmul(4, 8, 4), plain_chip(), mm=TWO_TILES)
+    link = plain_chip("host_link={bytes_per_cycle: 1, latency_cycles: 0}")
+    hosted = counted(matmul(4, 8, 4), link, mm=TWO_TILES)
     assert hosted == {**own, "dram_byte": 32, "host_byte": 32 + 64}
 
 
 def test_constants_that_are_there_before_the_run_are_not_moved_in_it() -> None:
-    own = counted(matmul(4, 8, 4), plain_chip())
-    there = counted(matmul(4, 8, 4), plain_chip("sram.preloaded_constants=true"))
+    own = counted(matmul(4, 8, 4), plain_chip(), mm=TWO_TILES)
+    there = counted(matmul(4, 8, 4), plain_chip("sram.preloaded_constants=true"), mm=TWO_TILES)
     assert there == {**own, "dram_byte": own["dram_byte"] - 32, "sram_write_byte": own["sram_write_byte"] - 32}
 
 
@@ -152,16 +157,16 @@ def test_counts_do_not_depend_on_how_the_work_is_cut(name: str, graph: Graph) ->
 def test_layers_and_components_of_a_run_add_up(name: str) -> None:
     job = make_job(DIGITS, name, bits="off")
     report = run(job).report
-    table = job.chip.energy
+    table = job.chip.energy.femtojoules if job.chip.energy else None
     total = report.totals.energy_femtojoules
     assert total is not None and table is not None
     for component in COMPONENTS.values():
         parts = [(layer.energy_femtojoules or {}).get(component, 0) for layer in report.layers]
         assert sum(parts) == total.get(component, 0)
     assert list(total) == [c for c in dict.fromkeys(COMPONENTS.values()) if c in total]
-    assert total["leakage"] == report.totals.cycles * (table.femtojoules_per_cycle or 0)
+    assert total["leakage"] == report.totals.cycles * (table.cycle or 0)
     moved = report.totals.dram_read_bytes + report.totals.dram_write_bytes
-    assert total["dram"] == moved * (table.femtojoules_per_dram_byte or 0)
+    assert total["dram"] == moved * (table.dram_byte or 0)
     assert ("hops" in total) == (name == "server")
 
 
@@ -181,7 +186,7 @@ def test_a_chip_without_a_table_has_no_energy() -> None:
 
 
 def test_a_table_that_is_complete_for_the_program() -> None:
-    chip = replace(plain_chip(), energy=TABLE)
+    chip = with_energies(TABLE)
     assert energy_of(program(matmul(4, 8, 4), chip, mm=TWO_TILES), chip) == (
         {"mac": 128 * 3, "output_pipeline": 16 * 5, "sram": 256 * 7 + 128 * 11, "dram": 128 * 13},
     )
@@ -189,24 +194,23 @@ def test_a_table_that_is_complete_for_the_program() -> None:
 
 @pytest.mark.parametrize("key", ["output_element", "sram_read_byte", "sram_write_byte", "dram_byte", "cycle"])
 def test_what_a_program_does_must_have_an_entry(key: str) -> None:
-    name = f"femtojoules_per_{key}"
-    chip = replace(plain_chip(), energy=replace(TABLE, **{name: None}))
+    chip = with_energies(replace(TABLE, **{key: None}))
     message = (
-        "layer 'mm': chip 'micro' states an energy table, but not the energy of what this layer does: "
-        rf"add energy.{name} \(0 if it is meant to be free\), or set energy: null"
+        "layer 'mm': chip 'micro' states energies, but not that of what this layer does: add "
+        rf"energy.femtojoules.{key} \(0 if it is meant to be free\), or set energy: null"
     )
     with pytest.raises(InputError, match=message) as error:
         energy_of(program(matmul(4, 8, 4), chip), chip)
     assert len(error.value.problems) == 1
-    free = replace(plain_chip(), energy=replace(TABLE, **{name: 0}))
+    free = with_energies(replace(TABLE, **{key: 0}))
     assert energy_of(program(matmul(4, 8, 4), free), free) is not None
 
 
 def test_all_missing_entries_are_named_at_once_each_with_its_first_layer() -> None:
-    chip = replace(plain_chip(), energy=EnergyTable(femtojoules_per_mac={"i16xi8": 1}))
+    chip = with_energies(ActionEnergies(mac={"i16xi8": 1}))
     with pytest.raises(InputError) as error:
         energy_of(program(chain(2), chip), chip)
-    keys = {p.split(": add energy.femtojoules_per_")[1].split(" ")[0] for p in error.value.problems}
+    keys = {p.split(": add energy.femtojoules.")[1].split(" ")[0] for p in error.value.problems}
     assert keys == {"mac.i8xi8", "output_element", "sram_read_byte", "sram_write_byte", "dram_byte", "cycle"}
     assert len(error.value.problems) == len(keys)
     assert all(p.startswith("layer 'mm0': ") for p in error.value.problems)
@@ -237,11 +241,11 @@ def test_a_unit_that_does_not_count_its_actions_is_refused() -> None:
 
 def test_area_by_part() -> None:
     base = {"multiplier": 2, "popcount_bit": 3, "lane": 5, "sram_byte": 7}
-    entries = ", ".join(f"square_micrometres_per_{k}: {v}" for k, v in base.items())
+    entries = ", ".join(f"{k}: {v}" for k, v in base.items())
     chip = load_chip("micro", [
-        f"energy.area={{{entries}}}", "units.0.instances=2", "units.0.accumulator_bytes=1000", "units.1.instances=3",
+        f"energy.square_micrometres={{{entries}}}", "units.0.instances=2", "units.0.accumulator_bytes=1000", "units.1.instances=3",
         "units.1.lanes=4", "units.1.word_bits=16", "units.2.lanes=9",
     ])  # fmt: skip
     parts = {"mac": 2 * 64 * 2, "popcount": 3 * 4 * 16 * 3, "vector": 9 * 5, "sram": ((128 << 10) + 2000) * 7}
     assert area(chip) == parts
-    assert area(load_chip("micro", ["energy.area=null"])) is None
+    assert area(load_chip("micro", ["energy.square_micrometres=null"])) is None

@@ -81,10 +81,18 @@ def test_equal_points_give_equal_bytes() -> None:
 
 def test_the_plot_is_given_the_first_two_objectives_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[tuple[object, ...]] = []
-    monkeypatch.setattr("npusim.explore.points_files.pareto_plot", lambda *a: got.append(a) or b"")
+    lines: list[bool] = []
+
+    def record(*given: object, line: bool) -> bytes:
+        got.append(given)
+        lines.append(line)
+        return b""
+
+    monkeypatch.setattr("npusim.explore.points_files.pareto_plot", record)
     plot("tiny", POINTS, OBJECTIVES)
     plot("tiny", POINTS, ("cycles",))
     (title, facts, x, y, spots), (_, alone, number, _, single) = got
+    assert lines == [True, False]
     assert title == "tiny: Pareto front"
     assert facts == "4 points, 2 on the front of cycles, sram.size_bytes; 1 does not run"
     assert alone == "4 points, 2 on the front of cycles; 1 does not run"

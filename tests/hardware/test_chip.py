@@ -108,7 +108,8 @@ def test_a_unit_may_be_chosen_by_name() -> None:
 def test_caches_are_not_priced() -> None:
     chip = document("micro")
     chip["dram"]["caches"] = [{"size_bytes": 4096, "ways": 4, "line_bytes": 64, "miss_cycles": 9}]
-    with pytest.raises(ConfigError, match=r"energy: what dram.caches take is not modelled; set energy: null, or caches: \[\]"):
+    message = r"energy: what dram.caches take is not modelled; set energy: null, or caches: \[\]"
+    with pytest.raises(ConfigError, match=message):
         load_text(yaml.safe_dump(chip), Chip, "chip")
     assert load_text(yaml.safe_dump({**chip, "energy": None}), Chip, "chip").energy is None
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from npusim.config import load_text
 from npusim.errors import ConfigError
-from npusim.hardware.memory import Dma, Dram, RowBuffer, Sram, burst_bytes_moved, runs, WriteChannel
+from npusim.hardware.memory import Dma, Dram, RowBuffer, Sram, WriteChannel, burst_bytes_moved, runs
 from npusim.ir.box import Box
 from npusim.ir.tensor import TensorType
 from npusim.numerics.types import DTYPES, I4, I8, I16, I32, I48, U1, DType
@@ -211,5 +211,6 @@ def test_a_write_channel_and_fair_shares_from_yaml() -> None:
 
 def test_fair_shares_leave_no_turnaround() -> None:
     text = DRAM.replace("turnaround_cycles: 0", "turnaround_cycles: 3") + "fair: true\n"
-    with pytest.raises(ConfigError, match="fair: true mixes reads and writes burst by burst; set turnaround_cycles to 0"):
+    message = "fair: true mixes reads and writes burst by burst; set turnaround_cycles to 0"
+    with pytest.raises(ConfigError, match=message):
         load_text(text, Dram, "DRAM")

@@ -116,7 +116,9 @@ def delivery_cycles(stripes: list[int], size: int, cycles_per_position: int, rou
     return delivered[-1]
 
 
-@pytest.mark.parametrize(("size", "round_trip"), [(16, 0), (16, 7), (16, 38), (16, 72), (4, 0), (4, 7), (4, 18), (64, 200)])
+@pytest.mark.parametrize(
+    ("size", "round_trip"), [(16, 0), (16, 7), (16, 38), (16, 72), (4, 0), (4, 7), (4, 18), (64, 200)]
+)
 def test_idle_cycles_are_those_of_a_window_followed_credit_by_credit(size: int, round_trip: int) -> None:
     """Per group of channels in the steady state; the round trip is at most what half a window takes."""
     for n in range(1, 6 * size):

@@ -21,7 +21,7 @@ from npusim.program import Compute, Load
 from npusim.session import overflow_policies
 from npusim.timing import simulate
 from npusim.timing.costs import DmaCost, command_costs
-from tests.plain import chain, plain_chip
+from tests.plain import chain, matmul, plain_chip
 
 WINDOW = {"stride": [1, 1], "dilation": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "pad_value": "minus_one"}
 
@@ -146,6 +146,15 @@ def test_constants_that_come_into_used_bytes_are_loaded() -> None:
         if isinstance(c, Load) and any(program.slots[r.slot].value == "b0" for r in c.parts)
     ]
     assert [k.preloaded for _, k in weights if isinstance(k, DmaCost)] == [True, False]
+
+
+def test_the_search_knows_that_constants_are_there() -> None:
+    """Whole weights cost nothing, parts that come one after the other do."""
+    chip = plain_chip("sram.preloaded_constants=true")
+    program = map_graph(matmul(4, 8, 4), chip, MappingOptions()).program
+    loads = [(c, k) for c, k in zip(program, command_costs(program, chip), strict=True) if isinstance(c, Load)]
+    weights = [k for c, k in loads if program.slots[c.parts[0].slot].value == "b" and isinstance(k, DmaCost)]
+    assert [k.preloaded for k in weights] == [True] * len(weights)
 
 
 # -- addresses ---------------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ def test_a_refusal_names_place_number_index_and_range() -> None:
     overflow = Overflow(where="layer 'conv1': conv2d")
     message = (
         "layer 'conv1': conv2d: partial sum 2147483648 at output index [0, 3, 1, 7] is outside i32 "
-        "(-2147483648..2147483647); TOSA leaves it unpredictable (choose 'overflow: wrap' or 'saturate' for the "
-        "accumulator to study such hardware)"
+        "(-2147483648..2147483647); TOSA leaves it unpredictable; to study hardware that goes on, let the MAC array's "
+        "accumulators.i32 be wrap or saturate"
     )
     with pytest.raises(UnpredictableError) as error:
         overflow.record(2, "partial sum", (0, 3, 1, 7), 1 << 31, I32)

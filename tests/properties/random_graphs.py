@@ -12,6 +12,7 @@ from npusim.frontends.chip import load_chip
 from npusim.graph import Graph, GraphBuilder
 from npusim.hardware import Chip
 from npusim.hardware.arrays.row_stationary import RowStationary
+from npusim.hardware.energy_table import EnergyTable
 from npusim.hardware.memory import HostLink
 from npusim.hardware.units.mac_array import Systolic
 from npusim.ir.mapping_options import LayerOptions, MappingOptions
@@ -223,8 +224,8 @@ def chips(draw: st.DrawFn) -> Chip:
     pick = lambda *options: draw(st.sampled_from(options))  # noqa: E731
     mac, popcount, vector = base.units
     overlapped = pick(True, False)
-    assert base.energy is not None
-    energy = dataclasses.replace(base.energy, femtojoules_per_host_byte=1)
+    assert base.energy is not None and base.energy.femtojoules is not None
+    energy = EnergyTable(femtojoules=dataclasses.replace(base.energy.femtojoules, host_byte=1))
     arrays = (
         mac.array,
         Systolic(kind="systolic", rows=pick(1, 3, 8), columns=pick(2, 5), stationary=pick("weights", "ifmap", "output"),

@@ -216,7 +216,7 @@ def test_adding_up() -> None:
 
 
 def test_leakage_is_that_of_the_cycles_of_a_layer_and_energies_add_up() -> None:
-    chip = plain_chip("energy.femtojoules_per_cycle=17")
+    chip = plain_chip("energy.femtojoules.cycle=17")
     mapped = map_graph(chain(2), chip, MappingOptions())
     costs = command_costs(mapped.program, chip)
     timeline = simulate_costed(mapped.program, chip, costs)

@@ -92,7 +92,8 @@ def test_partial_sums_do_not_wait_for_the_drain() -> None:
 def two_layers() -> tuple[Graph, MappingOptions]:
     """Two products of [8, 8] with [8, 8], each in tiles of 2 x 2 weights, the first's result in SRAM."""
     tile = {"h": 8, "w": 2, "c": 2}
-    return chain(2), MappingOptions(layers={"mm0": LayerOptions(tile, resident=True), "mm1": LayerOptions(tile)})
+    layers = {"mm0": LayerOptions(tile=tile, resident=True), "mm1": LayerOptions(tile=tile)}
+    return chain(2), MappingOptions(layers=layers)
 
 
 @pytest.mark.parametrize("accumulator_bytes", [0, 4096])

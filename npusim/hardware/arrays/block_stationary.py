@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from npusim.config import Positive, record
+from npusim.hardware.arrays.loops import Extents
 from npusim.hardware.base import Count, Task, largest, product
-from npusim.ir.work import Dim, Loop
+from npusim.ir.work import Loop
 from npusim.numerics.types import ceil_div
-
-Extents = Sequence[tuple[Dim, Count]]
-"""The dimensions of a task, each with how many of its points do real work."""
 
 _OUTER = frozenset({Loop.BATCH, Loop.DEPTH, Loop.ROW})
 
@@ -23,16 +20,16 @@ class BlockStationary:
     """A grid of ``rows`` x ``columns`` elements that hold the weights of as many input and output channels: a fold.
 
     Each tap of a kernel, each ``rows`` input and each ``columns`` output channels are a fold of their own. Within a
-    fold the positions of each line of the output (a row of a feature map, all rows of a matrix) stream in blocks of at most
-    ``block_positions``, one instruction a block. A block takes a cycle a position, and at least ``min_block_cycles``
-    (until a sum that it adds to has been written). The last block of a fold takes at least ``rows``, as the weights of
-    the next fold come down the columns meanwhile, a row a cycle. And an instruction can start only
-    ``instruction_cycles`` after the one before: what it is in flight for over how many may be in flight.
+    fold the positions of each line of the output (a row of a feature map, all rows of a matrix) stream in blocks of at
+    most ``block_positions``, one instruction a block. A block takes a cycle a position, and at least
+    ``min_block_cycles`` (until a sum that it adds to has been written). The last block of a fold takes at least
+    ``rows``, as the weights of the next fold come down the columns meanwhile, a row a cycle. And an instruction can
+    start only ``instruction_cycles`` after the one before: what it is in flight for over how many may be in flight.
 
-    For lines of m positions, of which the last block has b::
+    For n lines of k blocks each, where a full block takes f = max(block_positions, min_block_cycles) and the last one
+    of a line, of b positions, l = max(b, min_block_cycles)::
 
-        fold = max(lines * (m - b + max(b, min_block_cycles)) + max(0, rows - max(b, min_block_cycles)),
-                   lines * ceil(m / block_positions) * instruction_cycles)
+        fold = max(n * ((k - 1) * f + l) + max(0, rows - l), n * k * instruction_cycles)
 
     This is Gemmini's array with its controller (ucb-bar/gemmini, src/main/scala/gemmini/ExecuteController.scala,
     total_rows; LoopConv.scala and LoopMatmul.scala, the order of the folds).
@@ -55,8 +52,8 @@ class BlockStationary:
         lines, length = _lines(pairs)
         blocks = ceil_div(length, self.block_positions)
         last = length - (blocks - 1) * self.block_positions
-        ended = largest(last, self.min_block_cycles)
-        stream = lines * (length - last + ended) + largest(self.rows - ended, 0)
+        full, ended = max(self.block_positions, self.min_block_cycles), largest(last, self.min_block_cycles)
+        stream = lines * ((blocks - 1) * full + ended) + largest(self.rows - ended, 0)
         taps = product(e for d, e in pairs if d.loop.value.startswith("kernel"))
         inputs = product(e for d, e in pairs if d.reduce) // taps
         folds = taps * ceil_div(inputs, self.rows) * ceil_div(_extent(pairs, Loop.OUT_CHANNEL), self.columns)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from npusim.config import Positive, record
-from npusim.hardware.base import Count, Task, largest, product, smallest
-from npusim.ir.work import Dim, Loop
+from npusim.hardware.arrays.loops import Extents, extent
+from npusim.hardware.base import Count, Task, largest, smallest
+from npusim.ir.work import Loop
 from npusim.numerics.types import ceil_div
-
-Extents = Sequence[tuple[Dim, Count]]
-"""The dimensions of a task, each with how many of its points do real work."""
 
 _NEVER = 1 << 48
 """Cycles of a mapping that a box cannot have."""
@@ -62,9 +59,9 @@ class RowStationary:
 
     The unit of mapping is a set of R x e elements, for R filter rows and e ofmap rows. Element (i, j) convolves filter
     row i with ifmap row i + j (for a stride of one): filter rows are shared along the rows of a set, ifmap rows along
-    its diagonals, and partial sums are added up from element to element along its columns. Sets lie beside and on top of
-    each other; one with e > ``columns`` is folded, its parts on top of each other. More ofmap rows than fit are done in
-    strips of e.
+    its diagonals, and partial sums are added up from element to element along its columns. Sets lie beside and on top
+    of each other; one with e > ``columns`` is folded, its parts on top of each other. More ofmap rows than fit are done
+    in strips of e.
 
     Sets serve r groups of channels, whose sums go on from set to set, and t groups of filters. An element interleaves
     the rows of p filters and q channels, as many as its scratch pads hold: with S filter columns p * q * S <=
@@ -124,6 +121,11 @@ class RowStationary:
         assert best is not None, "refuses() is asked first"
         return best
 
+    def passes(self, task: Task, pairs: Extents) -> tuple[Count, Count]:
+        """How often ifmap and weights of a box are read: once a pass over filters and once a strip."""
+        m = self.map(task, pairs)
+        return m.filter_passes, m.strips
+
     def active_elements(self, task: Task, pairs: Extents) -> Count:
         """Elements at work in a whole pass of a box."""
         m = self.map(task, pairs)
@@ -169,9 +171,6 @@ _GROUPS = tuple(sorted(k for p in range(8) for k in (1 << p, 3 << p)))
 
 
 def _space(task: Task, pairs: Extents) -> _Space:
-    def extent(*loops: Loop) -> Count:
-        return product(n for d, n in pairs if d.loop in loops)
-
     def reach(position: Loop, kernel: Loop) -> tuple[int, Count]:
         """(ifmap indices from one position to the next, indices that one position reads)."""
         loops = {d.name: (d.loop, n) for d, n in pairs}
@@ -182,14 +181,22 @@ def _space(task: Task, pairs: Extents) -> _Space:
                 span = sum(abs(k) * (loops[name][1] - 1) for name, k in axis.terms if loops[name][0] is kernel)
         return step, span + 1
 
-    columns = extent(Loop.COLUMN)
+    columns = extent(pairs, Loop.COLUMN)
     row_step, row_reach = reach(Loop.ROW, Loop.KERNEL_ROW)
     column_step, column_reach = reach(Loop.COLUMN, Loop.KERNEL_COLUMN)
     return _Space(
-        extent(Loop.BATCH, Loop.DEPTH), extent(Loop.ROW), columns, extent(Loop.OUT_CHANNEL),
-        extent(Loop.IN_CHANNEL, Loop.KERNEL_DEPTH), extent(Loop.KERNEL_ROW), extent(Loop.KERNEL_COLUMN),
-        row_step, row_reach, column_step * (columns - 1) + column_reach, extent(Loop.CHANNEL),
-    )  # fmt: skip
+        images=extent(pairs, Loop.BATCH, Loop.DEPTH),
+        rows=extent(pairs, Loop.ROW),
+        columns=columns,
+        filters=extent(pairs, Loop.OUT_CHANNEL),
+        channels=extent(pairs, Loop.IN_CHANNEL, Loop.KERNEL_DEPTH),
+        filter_rows=extent(pairs, Loop.KERNEL_ROW),
+        filter_columns=extent(pairs, Loop.KERNEL_COLUMN),
+        row_step=row_step,
+        row_reach=row_reach,
+        ifmap_columns=column_step * (columns - 1) + column_reach,
+        repeats=extent(pairs, Loop.CHANNEL),
+    )
 
 
 def _share(total: Count, most: Count) -> Count:

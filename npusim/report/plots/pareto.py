@@ -35,22 +35,22 @@ class Spot(NamedTuple):
     front: bool
 
 
-def pareto_plot(title: str, facts: str, x: Scale, y: Scale, spots: Sequence[Spot]) -> bytes:
-    """PNG: the points, those of the front with their names, and the line along the points than which none is both
-    further left and further down."""
+def pareto_plot(title: str, facts: str, x: Scale, y: Scale, spots: Sequence[Spot], line: bool = True) -> bytes:
+    """PNG: the points, those of the front with their names, and, unless x is no figure to weigh, the ``line`` along the
+    points than which none is both further left and further down."""
     with look():
-        return png(pareto_figure(title, facts, x, y, spots))
+        return png(pareto_figure(title, facts, x, y, spots, line))
 
 
-def pareto_figure(title: str, facts: str, x: Scale, y: Scale, spots: Sequence[Spot]) -> Figure:
-    """The figure of :func:`pareto_plot`: the line (if there are points), the points off the front, those on it."""
+def pareto_figure(title: str, facts: str, x: Scale, y: Scale, spots: Sequence[Spot], line: bool = True) -> Figure:
+    """The figure of :func:`pareto_plot`: the line (if there is one), the points off the front, those on it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, _HEIGHT), dpi=DPI)
     figure.text(0.15 / WIDTH, 1 - 0.14 / _HEIGHT, drawable(title), size=11, weight="bold", va="top")
     figure.text(0.15 / WIDTH, 1 - 0.38 / _HEIGHT, drawable(facts), size=8, va="top", color="#555555")
     axes = add_axes(figure, _LEFT, _BOTTOM, _RIGHT, _TOP)
-    steps = staircase(spots)
+    steps = staircase(spots) if line else []
     if steps:
         axes.plot(*zip(*steps, strict=True), color=_BLUE, linewidth=1.1, drawstyle="steps-post", alpha=0.7, zorder=2)
     off, on = ([s for s in spots if s.front is front] for front in (False, True))

@@ -427,7 +427,8 @@ def test_weights_stay_as_long_as_the_next_ones_take_to_load(load: int) -> None:
     """Enumerated: each set of weights, in its turn, for as many steps as it has positions, or as loading takes."""
     mode: dict[LoopName, int] = {"out_channel": 8, "in_channel": 8}
     array = Unrolled(kind="unrolled", unrollings=(mode,), stationary="weights", weight_load_cycles=load)
-    for positions, out, kernel, channels in [((1, 1, 1), 10, (1, 1), 64), ((1, 2, 3), 8, (3, 3), 12), ((2, 4, 4), 3, (1, 2), 5)]:
+    shapes = [((1, 1, 1), 10, (1, 1), 64), ((1, 2, 3), 8, (3, 3), 12), ((2, 4, 4), 3, (1, 2), 5)]
+    for positions, out, kernel, channels in shapes:
         task = convolution_task(positions, out, kernel, channels)
         sets = [1 for _ in product(range(-(-out // 8)), range(kernel[0]), range(kernel[1]), range(-(-channels // 8)))]
         assert mac_array(array).cycles(task, extents(task)) == sum(max(load, prod(positions)) for _ in sets)

@@ -42,6 +42,11 @@ def test_axes_have_labels_units_and_room() -> None:
     assert "1.00 k" in [t.get_text() for t in axes.get_xticklabels()]
 
 
+def test_no_line_where_the_x_axis_is_only_the_number_of_the_point() -> None:
+    (axes,) = pareto_figure("t", "f", CYCLES, SIZE, SPOTS, line=False).axes
+    assert [len(points.get_xdata()) for points in axes.lines] == [1, 3]
+
+
 @pytest.mark.parametrize("spots", [[], [Spot("#0", 5, 5, True)], [Spot("#0", 0, 0, True), Spot("#1", 0, 0, True)]])
 def test_few_points_and_equal_ones(spots: list[Spot]) -> None:
     (axes,) = pareto_figure("t", "f", CYCLES, SIZE, spots).axes

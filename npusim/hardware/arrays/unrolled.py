@@ -1,0 +1,94 @@
+"""The unrolled array: loops laid out in space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, cast
+
+from pydantic import Field
+
+from npusim.config import Positive, record
+from npusim.hardware.arrays.loops import POSITION, Extents, Stationary
+from npusim.hardware.arrays.micro_ops import MicroOps
+from npusim.hardware.base import Count, Task, largest, product
+from npusim.ir.work import Loop
+from npusim.numerics.types import ceil_div
+
+LoopName = Literal[
+    "batch", "depth", "row", "column", "channel", "out_channel", "in_channel",
+    "kernel_depth", "kernel_row", "kernel_column", "position", "reduction",
+]  # fmt: skip
+"""A loop to unroll; ``position`` is batch, depth, row and column as one loop, ``reduction`` all reduced loops as one
+(im2col)."""
+
+
+@record
+class Unrolled:
+    """Spatial unrolling: each cycle does one point of every unrolled loop at once.
+
+    Each entry of ``unrollings`` is one mode (loop name -> factor); the array takes the mode with the fewest cycles
+    for the box. Cycles of a mode: product over loops of ceil(extent / factor).
+
+    With ``weight_load_cycles`` the weights of a step come while the positions that use those of the step before are
+    done, so the steps over positions count as at least that many, each time the weights change. (In NVDLA the 8 or more
+    kernels of an atomic operation are loaded one a cycle behind a stripe: nvdla.org, hw/v1/ias/unit_description,
+    "stripe operation"; nvdla/hw, vmod/nvdla/csc/NV_NVDLA_CSC.h, CSC_MIN_STRIPE.)
+    """
+
+    kind: Literal["unrolled"]
+    unrollings: Annotated[
+        tuple[dict[LoopName, Positive], ...], Field(min_length=1, description="modes, each loop name -> factor")
+    ]
+    stationary: Annotated[Stationary, Field(description="the operand that is read once per tile")]
+    weight_load_cycles: Annotated[
+        Positive | None, Field(description="steps that weights are used for at least; null: any number")
+    ] = None
+    micro_ops: Annotated[
+        MicroOps | None, Field(description="steps come as lists, each start of which costs; null: without a break")
+    ] = None
+
+    @property
+    def macs(self) -> int:
+        """Multipliers: those of the widest mode."""
+        return max(int(product(u.values())) for u in self.unrollings)
+
+    def steps(self, pairs: Extents) -> tuple[Count, Count, Count]:
+        """Of the fastest mode, the first of equals: its steps, those over output channels, those over positions."""
+        out = [(d, e) for d, e in pairs if d.loop is Loop.OUT_CHANNEL]
+        positions = [(d, e) for d, e in pairs if d.loop in POSITION]
+        best: tuple[Count, ...] | None = None
+        for mode in self.unrollings:
+            at = _steps(positions, mode)
+            total = _steps(pairs, mode) // at * largest(at, self.weight_load_cycles or 1)
+            if self.micro_ops is not None:
+                total = total + self.micro_ops.start_cycles({d.loop: _steps([(d, e)], mode) for d, e in pairs})
+            steps = total, _steps(out, mode), at
+            if best is None:
+                best = steps
+            else:
+                faster = steps[0] < best[0]
+                best = tuple(b + faster * (s - b) for s, b in zip(steps, best, strict=True))
+        assert best is not None, "an array has at least one mode"
+        return best[0], best[1], best[2]
+
+    def passes(self, task: Task, pairs: Extents) -> tuple[Count, Count]:
+        """How often ifmap and weights are read: once a step over output channels and once a step over positions."""
+        _, ifmap, weights = self.steps(pairs)
+        return 1 if self.stationary == "ifmap" else ifmap, 1 if self.stationary == "weights" else weights
+
+
+def _steps(pairs: Extents, mode: Mapping[LoopName, int]) -> Count:
+    """Steps that a mode takes over the loops of these dimensions and extents."""
+    unroll = cast(Mapping[str, int], mode)
+    total: Count = 1
+    joint: dict[str, Count] = {}
+    for d, e in pairs:
+        if "position" in unroll and d.loop in POSITION and d.loop.value not in unroll:
+            joint["position"] = joint.get("position", 1) * e
+        elif "reduction" in unroll and d.reduce and d.loop.value not in unroll:
+            joint["reduction"] = joint.get("reduction", 1) * e
+        else:
+            total = total * ceil_div(e, unroll.get(d.loop.value, 1))
+    for name, e in joint.items():
+        total = total * ceil_div(e, unroll[name])
+    return total
