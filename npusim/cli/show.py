@@ -21,7 +21,7 @@ def show_command(chip: str, overrides: list[str]) -> None:
     comments = _comments(chip_text(chip))
     rows = list(_flatten(as_data(made), (), ()))
     table = Table(title=f"chip {made.name}", title_justify="left", box=None, padding=(0, 1), header_style="bold")
-    table.add_column("key", overflow="fold")
+    table.add_column("key", no_wrap=True)
     table.add_column("value", overflow="fold")
     table.add_column("meaning", overflow="fold", style="dim")
     if comments:

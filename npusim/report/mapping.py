@@ -59,7 +59,8 @@ def loop_nest(plan: LayerPlan) -> str:
     inner = ", ".join(f"{d.name} {t}" for d, t in zip(dims, mapping.tile, strict=True))
     lines.append("  " * depth + f"{plan.cost.engine}: {inner}")
     for x, slots, stays in zip(region.inputs, plan.input_slots, plan.resident, strict=True):
-        where = "stays in SRAM" if stays else f"loaded from DRAM into {_slots(slots)}"
+        anew = ", anew for every tile" if mapping.reload else ""
+        where = "stays in SRAM" if stays else f"loaded from DRAM into {_slots(slots)}{anew}"
         lines.append(f"    {x.value}: {where}")
     kept = "stays in SRAM" if plan.output_resident else f"written to {_slots(plan.output_slots)}"
     stored = ", stored to DRAM" if plan.store_output else ""

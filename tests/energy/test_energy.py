@@ -243,8 +243,8 @@ def test_area_by_part() -> None:
     base = {"multiplier": 2, "popcount_bit": 3, "lane": 5, "sram_byte": 7}
     entries = ", ".join(f"{k}: {v}" for k, v in base.items())
     chip = load_chip("micro", [
-        f"energy.square_micrometres={{{entries}}}", "units.0.instances=2", "units.0.accumulator_bytes=1000", "units.1.instances=3",
-        "units.1.lanes=4", "units.1.word_bits=16", "units.2.lanes=9",
+        f"energy.square_micrometres={{{entries}}}", "units.0.instances=2", "units.0.accumulator_bytes=1000",
+        "units.1.instances=3", "units.1.lanes=4", "units.1.word_bits=16", "units.2.lanes=9",
     ])  # fmt: skip
     parts = {"mac": 2 * 64 * 2, "popcount": 3 * 4 * 16 * 3, "vector": 9 * 5, "sram": ((128 << 10) + 2000) * 7}
     assert area(chip) == parts

@@ -137,8 +137,8 @@ def test_numbers_are_found_as_overrides_name_them(key: str, number: int | Fracti
 )  # fmt: skip
 def test_what_is_no_number_of_the_chip(key: str) -> None:
     message = (
-        f"^objective '{key}': is no number of chip 'edge'; give cycles, energy, dram_bytes, area, or the key of a number "
-        "as npusim show prints it, such as sram.size_bytes$"
+        f"^objective '{key}': is no number of chip 'edge'; give cycles, energy, dram_bytes, area, or the key of a "
+        "number as npusim show prints it, such as sram.size_bytes$"
     )
     with pytest.raises(InputError, match=message):
         chip_number(load_chip("edge"), key)

@@ -119,5 +119,5 @@ def test_a_wrong_order_is_refused(features: tuple[str, ...], message: str) -> No
 
 
 def test_weights_have_names_of_their_own() -> None:
-    with pytest.raises(ValueError, match="weights: 'row' is no axis; name one of in_channel, kernel_column"):
+    with pytest.raises(ValueError, match="weights: 'row' is no axis; name one of bit_plane, in_channel, kernel_column"):
         layouts(weights=("row",))

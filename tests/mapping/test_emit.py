@@ -56,6 +56,53 @@ def test_an_accumulation_is_opened_continued_and_closed_in_one_slot() -> None:
     assert sum(isinstance(c, Store) for c in p) == 2
 
 
+@pytest.mark.parametrize(
+    ("order", "boxes", "slots"),
+    [
+        (("c", "h", "w"), [(c, h, w) for c in (0, 2, 4) for h in (0, 2) for w in (0, 2)], [0, 1, 2, 3]),
+        (("h", "c", "w"), [(c, h, w) for h in (0, 2) for c in (0, 2, 4) for w in (0, 2)], [0, 1, 0, 1]),
+        (("w", "c", "h"), [(c, h, w) for w in (0, 2) for c in (0, 2, 4) for h in (0, 2)], [0, 0, 1, 1]),
+        (("h", "w", "c"), [(c, h, w) for h in (0, 2) for w in (0, 2) for c in (0, 2, 4)], [0, 0, 0, 0]),
+    ],
+)
+def test_a_reduction_outside_parallel_loops_keeps_the_sums_of_many_tiles_open(
+    order: tuple[str, ...], boxes: list[tuple[int, int, int]], slots: list[int]
+) -> None:
+    """``slots``: which slot holds the sums of the tiles (0, 0), (0, 2), (2, 0), (2, 2) of rows and columns."""
+    p = emitted(matmul(4, 6, 4), plain_chip(), tile={"h": 2, "w": 2, "c": 2}, order=order)
+    assert [(c.box.lo[3], c.box.lo[1], c.box.lo[2]) for c in computes(p)] == boxes
+    assert [c.first for c in computes(p)] == [at[0] == 0 for at in boxes]
+    assert [c.last for c in computes(p)] == [at[0] == 4 for at in boxes]
+    assert all((c.result is not None) == c.last for c in computes(p))
+    used = [c.accumulator.slot for c in computes(p) if c.accumulator]
+    tiles = {(0, 0): slots[0], (0, 2): slots[1], (2, 0): slots[2], (2, 2): slots[3]}
+    assert [s - min(used) for s in used] == [tiles[h, w] for _, h, w in boxes]
+
+
+def test_open_sums_lie_in_the_memory_of_the_instance_that_adds_to_them() -> None:
+    chip = plain_chip("units.0.accumulator_bytes=64", "units.0.instances=2")
+    p = emitted(matmul(6, 4, 2), chip, tile={"h": 2, "w": 2, "c": 2}, order=("c", "h"))
+    base = chip.sram.size_bytes
+    places = [(c.queue.instance, p.slots[c.accumulator.slot].offset - base) for c in computes(p) if c.accumulator]
+    assert places == [(0, 0), (1, 64), (0, 16)] * 2
+
+
+def test_tiles_that_reload_load_every_operand_anew() -> None:
+    tile = {"h": 2, "w": 2, "c": 2}
+    p = emitted(matmul(4, 4, 4), plain_chip(), tile=tile, order=("h", "w"), reload=True, buffers=2)
+    assert loads_of(p, "a") == [Box((0, h, c), (1, h + 2, c + 2)) for h in (0, 2) for _ in (0, 2) for c in (0, 2)]
+    assert loads_of(p, "b") == [Box((0, c, w), (1, c + 2, w + 2)) for _ in (0, 2) for w in (0, 2) for c in (0, 2)]
+    p = emitted(matmul(4, 4, 4), plain_chip(), tile=tile, order=("h", "w"), buffers=4)
+    assert (len(loads_of(p, "a")), len(loads_of(p, "b"))) == (4, 4)
+
+
+def test_operands_of_finished_sums_are_reloaded_once_a_tile_of_the_output() -> None:
+    p = emitted(conv(4, 4, 4), plain_chip(), "conv", tile={"oc": 2, "ic": 1}, order=("oc",), reload=True)
+    assert {v: len(loads_of(p, v)) for v in ("x", "w", "y_multiplier", "y_shift")} == {
+        "x": 8, "w": 8, "y_multiplier": 2, "y_shift": 2,
+    }  # fmt: skip
+
+
 def test_operands_stay_in_their_slots_while_their_box_does_not_change() -> None:
     p = emitted(matmul(4, 4, 4), plain_chip(), tile={"h": 2, "w": 1, "c": 4}, order=("h", "w"), buffers=2)
     assert loads_of(p, "a") == [Box((0, h, 0), (1, h + 2, 4)) for h in (0, 2)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,21 +15,26 @@ from npusim.frontends.chip import load_chip
 from npusim.graph import Graph, GraphBuilder
 from npusim.graph.passes.fold_aliases import FoldAliases
 from npusim.graph.passes.fuse import Fuse
+from npusim.graph.region import Region
 from npusim.hardware import Chip
 from npusim.ir.mapping_options import LayerOptions, MappingOptions
 from npusim.ir.tensor import TensorType
 from npusim.mapping.cost import RegionCost
 from npusim.mapping.mapper import map_graph
 from npusim.mapping.plan import LayerPlan
-from npusim.mapping.search import Candidates, candidates
+from npusim.mapping.search import Candidates, candidates, open_sums
 from npusim.numerics.types import I8
 from npusim.ops import op_class
 from npusim.timing import simulate
 from tests.plain import chain, conv, matmul, plain_chip
 
 
+def region_of(graph: Graph, operators: Iterable[str] = ()) -> Region:
+    return Fuse(frozenset(operators))(graph, FoldAliases()(graph).nodes)[0]
+
+
 def found(graph: Graph, chip: Chip, limit: int = 2048, **options: object) -> Candidates:
-    region = Fuse(frozenset(chip.output_pipeline.operators))(graph, FoldAliases()(graph).nodes)[0]
+    region = region_of(graph, chip.output_pipeline.operators)
     return candidates(region, RegionCost(region, chip), LayerOptions(**options), limit)  # type: ignore[arg-type]
 
 
@@ -137,6 +144,42 @@ def test_fetches_stop_at_the_innermost_loop_that_moves_an_operand() -> None:
     assert c.fetches.tolist() == [[32, 32]]
     assert c.stores.tolist() == [8]
     assert c.commands.tolist() == [32]
+
+
+def test_reloaded_operands_are_fetched_for_every_tile_and_those_of_finished_sums_once_an_output() -> None:
+    tile = {"h": 2, "w": 4, "c": 2}
+    c = found(matmul(8, 8, 8), plain_chip(), tile=tile, order=("h", "w"), buffers=1, reload=True)
+    assert c.fetches.tolist() == [[32, 32]]
+    tile = {"n": 1, "oy": 8, "ox": 8, "oc": 2, "ic": 2}
+    c = found(conv(8, 4, 4), plain_chip(), tile=tile, order=("oc",), buffers=1, reload=True)
+    assert c.fetches.tolist() == [[4, 4, 2, 2, 2]]  # ifmap, weights; bias, multiplier and shift behind the sums
+
+
+@pytest.mark.parametrize(
+    ("order", "tiles"),
+    [
+        (("h", "w", "c"), 1),  # one tile after the other
+        (("h", "c", "w"), 4),  # all of a row of tiles
+        (("w", "c", "h"), 3),
+        (("c", "h", "w"), 12),
+        (("c", "w"), 12),  # what is not named follows
+        (("h", "c"), 4),
+    ],
+)
+def test_sums_are_open_for_all_tiles_inside_a_reduction(order: tuple[str, ...], tiles: int) -> None:
+    c = found(matmul(6, 8, 8), plain_chip(), tile={"h": 2, "w": 2, "c": 4}, order=order, buffers=1)
+    assert c.accumulator_bytes.tolist() == [tiles * 2 * 2 * 4]
+    c = found(matmul(6, 8, 8), plain_chip(), tile={"h": 2, "w": 2, "c": 8}, order=order, buffers=1)
+    assert c.accumulator_bytes.tolist() == [0]  # nothing is split
+
+
+def test_open_sums_of_numbers_and_of_arrays() -> None:
+    dims = region_of(matmul(6, 8, 8)).work.dims  # n, h, w, c
+    trips = [(1, 3, 4, 2), (1, 3, 4, 1), (5, 1, 2, 3)]
+    for order in ((0, 1, 2, 3), (3, 0, 1, 2), (1, 3, 2, 0)):
+        alone = [open_sums(dims, order, t) for t in trips]
+        assert open_sums(dims, order, [np.asarray(t) for t in zip(*trips, strict=True)]).tolist() == alone
+    assert [open_sums(dims, (1, 3, 2, 0), t) for t in trips] == [4, 1, 10]
 
 
 def test_the_working_set_holds_a_slot_for_each_buffer_that_is_used() -> None:
@@ -260,6 +303,18 @@ def test_partial_sums_that_overflow_a_memory_of_their_own() -> None:
         planned(matmul(64, 4, 64), chip, "mm", tile={"h": 64, "w": 64, "c": 2})
     plan = planned(matmul(64, 4, 64), chip, "mm", tile={"c": 2})
     assert 4 * plan.mapping.tile[1] * plan.mapping.tile[2] <= 64
+
+
+def test_open_sums_that_overflow_a_memory_of_their_own() -> None:
+    tile = {"h": 2, "w": 2, "c": 2}
+    for instances, holds in ((1, 64), (2, 32)):  # 4 tiles of 16 bytes
+        chips = [
+            plain_chip(f"units.0.accumulator_bytes={n}", f"units.0.instances={instances}") for n in (holds, holds - 16)
+        ]
+        assert planned(matmul(4, 4, 4), chips[0], "mm", tile=tile, order=("c", "h")).mapping.order == (3, 1, 0, 2)
+        message = rf"partial sums of its smallest tile \(n 1, h 2, w 2, c 2\) need 64 bytes, .* {64 - 16 * instances}"
+        with pytest.raises(DoesNotFitError, match=message):
+            planned(matmul(4, 4, 4), chips[1], "mm", tile=tile, order=("c", "h"))
 
 
 def test_a_tile_that_just_fits_is_taken() -> None:

@@ -31,7 +31,7 @@ MAPPINGS = {
     "alexnet CONV5": (64, 4, 13, 6),
 }
 """m filters, n images and e ofmap rows in the global buffer, and q * r channels a pass: the mappings that the paper
-publishes (table III). The mapping within the array (p, q, r, t) is npusim's own; other layers it maps by search."""
+publishes of AlexNet. The mapping within the array (p, q, r, t) is npusim's own; other layers it maps by search."""
 
 
 def read(path: Path) -> list[Row]:

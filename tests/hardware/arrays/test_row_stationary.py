@@ -49,7 +49,7 @@ def unit(array: RowStationary) -> MacArray:
 
 
 # What the chip's global buffer holds of a layer of AlexNet at a time, and what Chen et al., JSSC 2017, publish of it:
-# elements at work (table V) and (p, q, r, t) (table III).
+# elements at work and (p, q, r, t).
 ALEXNET = {
     "CONV1": (convolution(1, 7, 55, 96, 11, 11, 1, stride=4), 154, (16, 1, 1, 2)),
     "CONV2": (convolution(1, 27, 27, 64, 5, 5, 2), 135, (16, 2, 1, 1)),
