@@ -32,6 +32,14 @@ docs: $(DEV)
 validate: $(DEV)
 	$(BIN)/npusim validate
 
+# SET=seed: the operators of the seed and RESCALE only
+SET ?= all
+conformance: $(DEV)
+	$(BIN)/python -m scripts.conformance --set $(SET)
+
+fuzz: $(DEV)
+	$(BIN)/python -m scripts.fuzz $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
+
 oracle-openvino: $(DEV)
 	$(BIN)/python scripts/oracle_openvino.py
 

@@ -94,7 +94,8 @@ NUMBERS = "conv4"
 
 def signs(values: Array) -> Array:
     """+1 where a value is positive, else -1, in its type."""
-    return np.where(values > 0, values.dtype.type(1), values.dtype.type(-1))
+    result: Array = np.where(values > 0, values.dtype.type(1), values.dtype.type(-1))
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +167,11 @@ def backward(traces: Sequence[Trace], logits: Array, labels: Array) -> Arrays:
 
 
 def initial_parameters(generator: np.random.Generator) -> Arrays:
-    """Draw weights: of binary layers uniform over -1..1, else normal of variance 1 / fan-in; offsets are 0."""
+    """Draw weights: of binary layers uniform over -0.2..0.2, else normal of variance 1 / fan-in; offsets are 0."""
     parameters: Arrays = {}
     for layer in NETWORK:
         shape = layer.convolution.weight_shape
-        weight = generator.uniform(-1, 1, shape) if layer.binary else generator.normal(0, layer.fan_in**-0.5, shape)
+        weight = generator.uniform(-0.2, 0.2, shape) if layer.binary else generator.normal(0, layer.fan_in**-0.5, shape)
         parameters[f"{layer.name}.weight"] = weight.astype(np.float32)
         parameters[f"{layer.name}.offset"] = np.zeros(layer.convolution.output_channels, np.float32)
     return parameters
@@ -213,7 +214,9 @@ def integer_sums(layer: Layer, weights: Mapping[str, Array], values: Array) -> A
     weight = weights[f"{layer.name}.weight"].astype(np.int64)
     bias = weights["classifier.bias"].astype(np.int64) if layer.last else np.zeros(len(weight), np.int64)
     # float64 sums integers below 2^53 exactly, in any order
-    exact = convolve(layer.convolution, *(a.astype(np.float64) for a in (values, 2 * weight - 1 if layer.binary else weight, bias)))
+    exact = convolve(
+        layer.convolution, *(a.astype(np.float64) for a in (values, 2 * weight - 1 if layer.binary else weight, bias))
+    )
     sums: Array = exact.astype(np.int64)
     return sums
 

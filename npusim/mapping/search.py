@@ -171,7 +171,8 @@ def candidates(region: Region, cost: RegionCost, options: LayerOptions, limit: i
     dims, chip = cost.work.dims, cost.chip
     _check_options(region, options)
     sizes = _sizes(dims, options, limit)
-    grid = np.stack(np.meshgrid(*sizes, indexing="ij"), -1).reshape(-1, len(dims)).astype(np.int64)
+    corners = np.stack(np.meshgrid(*sizes, indexing="ij"), -1).reshape(-1, len(dims)) if dims else np.zeros((1, 0))
+    grid = corners.astype(np.int64)
     extents = [grid[:, i] for i in range(len(dims))]
     trips = np.stack([ceil_div(d.extent, e) for d, e in zip(dims, extents, strict=True)], -1) if dims else grid
     transfer = TransferCost(chip)

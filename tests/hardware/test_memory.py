@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from npusim.config import load_text
 from npusim.errors import ConfigError
-from npusim.hardware.memory import Dma, Dram, RowBuffer, Sram, WriteChannel, burst_bytes_moved, runs
+from npusim.hardware.layout import Layouts
+from npusim.hardware.memory import Cache, Dma, Dram, RowBuffer, Sram, WriteChannel, burst_bytes_moved, runs
 from npusim.ir.box import Box
 from npusim.ir.tensor import TensorType
 from npusim.numerics.types import DTYPES, I4, I8, I16, I32, I48, U1, DType
@@ -207,6 +208,23 @@ def test_a_write_channel_and_fair_shares_from_yaml() -> None:
     assert (dram.write_channel, dram.fair) == (WriteChannel(bytes_per_cycle="1/2", latency_cycles=7), True)
     plain = load_text(DRAM, Dram, "DRAM")
     assert (plain.write_channel, plain.fair) == (None, False)
+
+
+def test_caches_layouts_and_runs_from_yaml() -> None:
+    caches = "caches:\n- {size_bytes: 4 KiB, ways: 4, line_bytes: 64, miss_cycles: 7}\n"
+    layouts = "layouts: {features: [channel/8, row, column, channel], weights: null}\n"
+    dram = load_text(DRAM + caches + layouts, Dram, "DRAM")
+    assert dram.caches == (Cache(size_bytes=4096, ways=4, line_bytes=64, miss_cycles=7),)
+    assert dram.caches[0].sets == 16
+    assert dram.layouts == Layouts(features=("channel/8", "row", "column", "channel"), weights=None)
+    plain = load_text(DRAM, Dram, "DRAM")
+    assert (plain.caches, plain.layouts) == ((), None)
+    assert load_text(DMA.replace("}", ", run_cycles: 3}"), Dma, "DMA").run_cycles == 3
+    assert load_text(DMA, Dma, "DMA").run_cycles is None
+    with pytest.raises(ConfigError, match="size_bytes: 4096 bytes are no whole number of sets of 3 ways of 64 bytes"):
+        load_text(DRAM + caches.replace("ways: 4", "ways: 3"), Dram, "DRAM")
+    with pytest.raises(ConfigError, match="'rows' is no axis"):
+        load_text(DRAM + layouts.replace("row,", "rows,"), Dram, "DRAM")
 
 
 def test_fair_shares_leave_no_turnaround() -> None:

@@ -206,6 +206,27 @@ def test_every_run_of_a_box_moves_whole_bursts_and_opens_its_rows() -> None:
     assert TransferCost(plain_chip()).row_miss_cycles((8, 10, 16), (2, 3, 16), I8) == 0
 
 
+def test_a_channel_starts_every_run_anew() -> None:
+    transfer = TransferCost(plain_chip("dma.run_cycles=5"))
+    assert transfer.run_cycles((8, 10, 16), (2, 3, 16)) == 2 * 5
+    assert transfer.run_cycles((8, 10, 16), (2, 3, 4)) == 6 * 5
+    rows = np.asarray([1, 2, 8])
+    assert transfer.run_cycles((8, 10, 16), (rows, np.asarray(10), np.asarray(16))).tolist() == [5, 5, 5]
+    assert TransferCost(plain_chip()).run_cycles((8, 10, 16), (2, 3, 4)) == 0
+
+
+def test_operands_lie_in_dram_as_the_layouts_say() -> None:
+    graph = conv(8, 4, 8)
+    layouts = "dram.layouts={features: [channel/2, row, column, channel], weights: [kernel_row, in_channel]}"
+    cost = cost_of(graph, plain_chip(layouts))
+    ifmap, weights = cost.region.inputs[:2]
+    assert cost.in_dram(ifmap.access, ifmap.type.shape, ifmap.constant).shape == (1, 2, 8, 8, 2)
+    assert cost.in_dram(weights.access, weights.type.shape, weights.constant).shape == (8, 3, 3, 4)
+    assert cost.in_dram(cost.work.write, cost.output.shape, constant=False).shape == (1, 4, 8, 8, 2)
+    plain = cost_of(graph, plain_chip())
+    assert plain.in_dram(ifmap.access, ifmap.type.shape, ifmap.constant).shape == (1, 8, 8, 4)
+
+
 def test_stores_with_a_channel_of_their_own_have_its_rate_and_latency() -> None:
     own = "dram.write_channel={bytes_per_cycle: 2, latency_cycles: 40}"
     chip = plain_chip(

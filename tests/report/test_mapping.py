@@ -19,7 +19,26 @@ def test_a_mapping_given_back_makes_the_same_program() -> None:
         second = npusim.run(graph, chip, bits="off", mapping=back)
         assert second.program.commands == first.program.commands
         assert second.report.totals == first.report.totals
-        assert replace(back, layers={}) == switches
+        assert replace(back, layers={}) == replace(switches, smaller_memories=False)
+
+
+def test_orders_with_reductions_outside_and_reloads_are_given_back() -> None:
+    graph, chip = convolution_chain(0, layers=1), small_chip(16384)
+    layers = {"conv0": {"tile": {"oy": 4, "ox": 12, "ic": 8, "ky": 1}, "order": ["ic", "oy", "ky"], "reload": True}}
+    switches = load_text(f"layers: {layers}", MappingOptions, "mapping")
+    first = npusim.run(graph, chip, bits="off", mapping=switches)
+    back = load_text(mapping_yaml(first.plan, switches), MappingOptions, "mapping")
+    (order,) = (tuple(layer.order or ()) for layer in back.layers.values())
+    assert (order, back.layers["conv0"].reload) == (("ic", "oy", "ky", "n", "ox", "oc"), True)
+    assert npusim.run(graph, chip, bits="off", mapping=back).program.commands == first.program.commands
+    nest = loop_nest(first.plan.layers[0])
+    assert nest.splitlines()[1:4] == [
+        "  sums over ic in 0..16 step 8  # 2 tiles",
+        "    for oy in 0..12 step 4  # 3 tiles",
+        "      sums over ky in 0..3 step 1  # 3 tiles",
+    ]
+    assert "x: loaded from DRAM into 2 slots, anew for every tile" in nest
+    assert "; partial sums in 3 slots" in nest
 
 
 def test_a_loop_nest_names_tiles_slots_and_what_stays() -> None:

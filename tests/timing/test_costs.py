@@ -72,6 +72,41 @@ def test_rows_that_a_transfer_opens_cost_bus_cycles() -> None:
             assert (a.bus_cycles, b.bus_cycles) == (32, 32 + 4 * 9)  # type: ignore[union-attr]
 
 
+def test_every_run_of_a_transfer_costs_its_channel_cycles() -> None:
+    tile = {"h": 2, "w": 2, "c": 3}
+    mapped, plain = tiled(tile)
+    _, dear = tiled(tile, "dma.run_cycles=11")
+    for c, a, b in zip(mapped.program, plain, dear, strict=True):
+        if isinstance(a, DmaCost) and isinstance(b, DmaCost):
+            runs = sum(r.box.shape[1] for r in c.parts) if isinstance(c, Load) else 2  # a row of 4 is never whole
+            assert b == a._replace(channel_cycles=a.channel_cycles + 11 * runs)
+
+
+def test_a_layout_joins_the_runs_of_a_tile() -> None:
+    """Half of the 3x3 weights from 4 to 8 channels is one run, with output channels innermost 36, by fours one again.
+
+    The load moves 16 bytes of bias as well, in one more run.
+    """
+    options = MappingOptions(layers={"conv": LayerOptions(tile={"oc": 4, "oy": 8, "ox": 8, "ic": 4})})
+    weights = "weights: [kernel_row, kernel_column, in_channel, out_channel]"
+    blocks = "weights: [out_channel/4, kernel_row, kernel_column, in_channel, out_channel]"
+    found = []
+    for layouts in (
+        (),
+        (f"dram.layouts={{features: null, {weights}}}",),
+        (f"dram.layouts={{features: null, {blocks}}}",),
+    ):
+        chip = plain_chip("dram.burst_bytes=32", "dma.run_cycles=1", *layouts)
+        mapped = map_graph(conv(8, 4, 8), chip, options)
+        moves = [
+            k
+            for c, k in zip(mapped.program, command_costs(mapped.program, chip), strict=True)
+            if isinstance(c, Load) and isinstance(k, DmaCost) and mapped.program.slots[c.parts[0].slot].value == "w"
+        ]
+        found.append([(k.bytes_moved, k.channel_cycles) for k in moves][1])
+    assert found == [(160 + 32, 1 + 2), (36 * 32 + 32, 1 + 37), (160 + 32, 1 + 2)]
+
+
 @pytest.mark.parametrize("overrides", [(), (*sram_rate(4), "output_pipeline.elements_per_cycle=1/9")])
 def test_commands_cost_what_the_search_was_told(overrides: tuple[str, ...]) -> None:
     chip = plain_chip(*overrides)
