@@ -139,8 +139,9 @@ def test_reciprocal_is_its_formula() -> None:
 def test_reciprocal_divides_and_rounds_half_away_from_zero(n: int, quotient: int, off: int) -> None:
     """Tried on and beside every kind of tie.
 
-    True while |v| < 2**29: the multiplier is too large by a part in 2**30 at most, so the quotient moves by less than
-    |v| / n / 2**30 < 1 / (2n), which is less than a value that is no tie has to the next tie. Beyond, the formula rules.
+    True while |v| < 2**29: the multiplier is too large by a part in 2**30 at most, so the quotient moves by less
+    than |v| / n / 2**30 < 1 / (2n), which is less than a value that is no tie has to the next tie. Beyond, the formula
+    rules.
     """
     v = max(1 - (1 << 29), min((1 << 29) - 1, quotient * n + n // 2 + off))
     away = (2 * abs(v) + n) // (2 * n)
