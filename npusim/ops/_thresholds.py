@@ -45,7 +45,8 @@ def take_thresholds_apart(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     rest = {k: v for k, v in attributes.items() if k != "thresholds"}
     named = {("thresholds" if k == "values" else k): v for k, v in grouped.items()}
     if "invert" in named:
-        named["invert"] = np.atleast_1d(np.asarray(named["invert"])).astype(np.uint8)
+        bits = np.atleast_1d(np.asarray(named["invert"]))
+        named["invert"] = bits.astype(np.uint8) if bits.dtype.kind == "b" else bits
     return {**rest, **named}
 
 

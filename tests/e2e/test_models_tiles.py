@@ -9,6 +9,7 @@ import pytest
 
 import npusim
 from npusim.errors import InvalidGraphError
+from npusim.functional import evaluate_graph
 
 MODELS = Path(__file__).resolve().parents[2].parent / "shared" / "models"
 FOLDERS = sorted(p.parent for p in MODELS.glob("*/*/model.tosa"))
@@ -50,3 +51,26 @@ def test_bits_in_timed_order(folder: Path, chip: str) -> None:
     assert all(np.array_equal(np.load(e), o) for e, o in zip(expect, result.outputs.values(), strict=True))
     assert result.report.totals.cycles > 0
     assert all(0 <= x.utilization <= 1 for x in result.report.layers)
+
+
+@pytest.mark.skipif(not FOLDERS, reason="the shared models are not here")
+@pytest.mark.parametrize("name", ["mww_v2_okay_nabu", "mww_v2_vad"])
+def test_a_streaming_network_keeps_its_state_over_ten_steps(name: str) -> None:
+    """Step by step through tiles, each from what the one before left; whole evaluation is the reference."""
+    graph = npusim.load_tosa(MODELS / "wakeword" / name / "model.tosa")
+    (source,) = graph.data_inputs
+    rng = np.random.default_rng(3)
+    states = {s.name: s.initial for s in graph.states}
+    outputs = []
+    for _ in range(10):
+        frame = rng.integers(-128, 127, graph.types[source].shape, np.int8, endpoint=True)
+        want = evaluate_graph(graph, {source: frame} | {s.input: states[s.name] for s in graph.states})
+        result = npusim.run(graph, "micro", inputs=[frame], states=states)
+        for v, array in result.outputs.items():
+            np.testing.assert_array_equal(array, want[v])
+        for s in graph.states:
+            np.testing.assert_array_equal(result.states[s.name], want[s.output])
+        assert any(not np.array_equal(states[s.name], result.states[s.name]) for s in graph.states)
+        states = dict(result.states)
+        outputs.append(next(iter(result.outputs.values())).tobytes())
+    assert len(set(outputs)) > 1

@@ -147,7 +147,12 @@ def test_memories_for_partial_sums_lie_behind_the_sram() -> None:
 
 @pytest.mark.parametrize(
     ("name", "macs", "sram_bytes", "kind"),
-    [("micro", 64, 128 << 10, Unrolled), ("edge", 1024, 1 << 20, Unrolled), ("server", 16384, 24 << 20, Systolic)],
+    [
+        ("micro", 64, 128 << 10, Unrolled),
+        ("edge", 1024, 1 << 20, Unrolled),
+        ("server", 16384, 24 << 20, Systolic),
+        ("binary", 256, 512 << 10, Unrolled),
+    ],
 )
 def test_sizes_of_the_presets(name: str, macs: int, sram_bytes: int, kind: type[Any]) -> None:
     chip = preset(name)

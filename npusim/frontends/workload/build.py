@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from npusim.frontends.workload.schema import ConstantSpec, GraphSpec, OperatorSp
 from npusim.graph.graph import Graph, GraphBuilder
 from npusim.graph.level import check_level
 from npusim.ir.tensor import TensorType
-from npusim.ops import Op, as_operand, complete_types, make_op, op_class
+from npusim.ops import Op, as_operand, complete_types, make_op, op_class, op_names
 
 _CULPRIT: Final = re.compile(r": attribute '?(\w+)|, got (\w+) |: (\w+) (?:has shape|at index|holds|is ragged)")
 """Where the messages of an operator name the attribute or operand at fault."""
@@ -75,7 +75,7 @@ class _Reader:
 
     def read_operator(self, loc: Loc, operator: OperatorSpec) -> None:
         """Append an operator."""
-        places: dict[str, Loc] = {n: (*loc, "attributes", n) for n in operator.attributes}
+        operator, places = _taken_apart(loc, operator)
         op = self._op(loc, operator, places)
         stated = [n for n in operator.attributes if op and n in op.attribute_operands]
         operands = (n for n in (op.operand_name(i) if op else str(i) for i in count()) if n not in stated)
@@ -152,6 +152,17 @@ class _Reader:
         else:
             hint = did_you_mean(value, self.names)
             self.faults.add(loc, f"no input, constant or operator makes the value {value!r}{hint}")
+
+
+def _taken_apart(loc: Loc, operator: OperatorSpec) -> tuple[OperatorSpec, dict[str, Loc]]:
+    """The operator with grouped attributes as the attributes they are made of, and where each of these stands."""
+    written = operator.attributes
+    groups = {n: group for n, group in written.items() if isinstance(group, Mapping)}
+    places: dict[str, Loc] = {k: (*loc, "attributes", n, k) for n, group in groups.items() for k in group}
+    places |= {n: (*loc, "attributes", n) for n in written}
+    if operator.op in op_names():
+        operator = replace(operator, attributes=dict(op_class(operator.op).take_apart(written)))
+    return operator, places
 
 
 def _ordered(op: Op, operands: Collection[str]) -> list[str]:

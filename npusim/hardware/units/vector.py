@@ -35,6 +35,8 @@ class VectorUnit(UnitSpec):
     ]
     startup_cycles: Annotated[NonNegative, Field(description="cycles before the first element of a command")]
 
+    float32: Annotated[bool, Field(description="its lanes also do float32; without it such work is refused")] = False
+
     def __post_init__(self) -> None:
         named = [name for r in self.rates for name in r.operators]
         twice = sorted({name for name in named if named.count(name) > 1})
@@ -48,6 +50,8 @@ class VectorUnit(UnitSpec):
     def refuses(self, task: Task) -> str | None:
         if self.cycles_per_instruction(task.operator) is None:
             return f"the vector unit has no {task.operator}; add it to the unit's rates with its cycles"
+        if not self.float32 and any(t.storage.kind == "f" for t in (*task.operands, task.accumulator)):
+            return "the vector unit does integers only; quantise the model, or declare float32: true for the unit"
         return None
 
     def cycles(self, task: Task, extents: Sequence[Count]) -> Count:

@@ -69,6 +69,31 @@ def test_an_aliased_constant_is_one_recipe_for_several_constants(loaded: Loader)
     assert list(constants) == ["a.b", "y.b"] and not np.array_equal(constants["a.b"], constants["y.b"])
 
 
+def thresholded(thresholds: str) -> str:
+    """An i32 [1,2] through thresholds of its two columns."""
+    attributes = f"{{axis: 1, {thresholds}}}"
+    return graph(f"{{name: y, op: threshold, inputs: [x], attributes: {attributes}}}", inputs="{x: 1x2xi32}")
+
+
+def test_grouped_thresholds_are_the_operands_and_attributes_they_are_made_of(loaded: Loader) -> None:
+    grouped = loaded(thresholded("thresholds: {values: [3, -4], compare: ge, invert: [false, true]}")).graph
+    apart = loaded(thresholded("thresholds: [3, -4], compare: ge, invert: [0, 1]")).graph
+    assert grouped.nodes == apart.nodes
+    for x, bits in (([3, -4], [1, 0]), ([2, -5], [0, 1])):
+        values = {"x": np.array([x], np.int32)}
+        assert evaluate_graph(grouped, values)["y"].tolist() == evaluate_graph(apart, values)["y"].tolist() == [bits]
+
+
+def test_faults_in_grouped_thresholds_are_reported_at_their_place(problems: Finder) -> None:
+    (compare,) = problems(thresholded("thresholds: {values: [3, -4], compare: lt}"))
+    assert compare.startswith("w.yaml:6:") and "compare must be 'gt' (sum > threshold) or 'ge'" in compare
+    (key,) = problems(thresholded("thresholds: {values: [3, -4], compare: ge, values2: 1}"))
+    assert "values2" in key and key.startswith("w.yaml:6:")
+    for invert, message in (("[a, b]", "invert holds <U1 values"), ("[0.5, 0.5]", "invert holds float64 values")):
+        (problem,) = problems(thresholded(f"thresholds: {{values: [3, -4], compare: ge, invert: {invert}}}"))
+        assert message in problem
+
+
 def test_operands_stated_as_attributes_become_constants_of_the_right_type(loaded: Loader) -> None:
     rescale = f"{{name: y, op: rescale, inputs: [x], attributes: {{multiplier: [1073741824], shift: [31], {RESCALE}}}}}"
     built = loaded(graph(rescale, inputs="{x: 4xi8}")).graph

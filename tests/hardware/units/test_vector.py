@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from npusim.config import load_text
 from npusim.errors import ConfigError
 from npusim.hardware.units.vector import OperatorRate, VectorUnit
+from npusim.numerics.types import F32
 from tests.hardware.tasks import extents, pool_task, useful_points
 
 TEXT = """
@@ -117,3 +119,10 @@ def test_operations_are_cycles_of_the_lanes_that_have_a_point() -> None:
     assert unit.actions(task, extents(task)) == {"vector_operation": 68}  # 45 points x 3/2 cycles
     boxes = [np.array([e, 1]) for e in extents(task)]
     assert unit.actions(task, boxes)["vector_operation"].tolist() == [68, 2]
+
+
+def test_floats_need_a_unit_that_declares_them() -> None:
+    unit = vector(8, 1)
+    task = replace(pool_task("max_pool2d", (1, 4, 4), 8, (2, 2)), operands=(F32,), accumulator=F32)
+    assert "does integers only; quantise the model, or declare float32: true" in (unit.refuses(task) or "")
+    assert replace(unit, float32=True).refuses(task) is None
