@@ -13,7 +13,9 @@ gemmini-data-collection/layers/extract_data_csv.py; include/gemmini.h, tiled_con
   (the measured program then adds up garbage in the same time) the reductions are moved inside.
 * Convolutions are padded by half the kernel and keep the size (kernels of 2 give one row and column more).
 
-The rows are timed with warm caches: the layer had just been run on the same arrays under the tiler's own tiling.
+The rows are timed with warm caches: the layer had just been run on the same arrays under the tiler's own tiling. That
+run is the file's other column, which is not predicted: its cycles hold the tiler's search on the host CPU and the first
+touch of the arrays as well (gemmini-data-collection/templates/conv_tilings.c).
 """
 
 from __future__ import annotations
