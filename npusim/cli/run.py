@@ -39,7 +39,9 @@ def run_command(
         directory = out if out is not None else Path("reports") / job.graph.name
         progress("drawing plots")
         mapping = mapping_yaml(result.plan, job.mapping)
-        files = result_files(result.report, result.outputs, result.program, result.timeline, mapping)
+        files = result_files(
+            result.report, result.outputs, result.program, result.plan, job.chip, result.timeline, mapping
+        )
         write_files(directory, files)
     if not quiet:
         console = Console(highlight=False)

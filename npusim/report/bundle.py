@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from npusim.hardware import Chip
+from npusim.mapping.plan import Plan
 from npusim.numerics.types import Array
 from npusim.program.program import TileProgram
 from npusim.report.files import csv_text, npy_bytes, output_file
-from npusim.report.plots import latency_plot, timeline_plot, utilization_plot
+from npusim.report.plots import (
+    latency_plot,
+    occupancy_plot,
+    roof_of,
+    roofline_plot,
+    timeline_plot,
+    utilization_plot,
+)
 from npusim.report.result import Report
 from npusim.timing.timeline import Timeline
 
@@ -16,6 +25,8 @@ def result_files(
     report: Report,
     outputs: Mapping[str, Array],
     program: TileProgram,
+    plan: Plan,
+    chip: Chip,
     timeline: Timeline,
     mapping: str,
 ) -> dict[str, bytes]:
@@ -28,4 +39,6 @@ def result_files(
         "latency.png": latency_plot(report),
         "utilization.png": utilization_plot(report),
         "timeline.png": timeline_plot(report, program, timeline),
+        "roofline.png": roofline_plot(report, roof_of(plan, chip)),
+        "sram.png": occupancy_plot(report, program, timeline),
     }

@@ -72,6 +72,7 @@ def test_a_run_writes_every_file_and_prints_its_layers(tiny: Path, capsys: pytes
     assert "Layers of tiny on edge" in out and "reports/tiny" in out
     assert files(tiny.parent / "reports" / "tiny") == {
         "report.json", "layers.csv", "mapping.yaml", "outputs/y.npy", "latency.png", "utilization.png", "timeline.png",
+        "roofline.png", "sram.png",
     }  # fmt: skip
 
 

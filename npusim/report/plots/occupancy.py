@@ -79,7 +79,7 @@ def occupancy_figure(report: Report, program: TileProgram, timeline: Timeline) -
         entries.append((Patch(**paint.options()), label))
         low = high
     starts = [start for _, start, cycles in spans if start and cycles > end / 250]
-    axes.vlines(starts, 0, capacity / worth, color=INK, linewidth=0.4, linestyle=(0, (1, 3)))
+    axes.vlines(starts, 0, capacity / worth, color="#969696", linewidth=0.5)
     line = axes.axhline(capacity / worth, color=INK, linewidth=1.4)
     entries.append((line, f"SRAM: {size(capacity)}"))
     peak = axes.axhline(most / worth, color=INK, linewidth=1.0, linestyle=(0, (5, 3)))
@@ -90,7 +90,8 @@ def occupancy_figure(report: Report, program: TileProgram, timeline: Timeline) -
     labels.draw(axes, full * 1.015)
     axes.set_ylim(0, full * (1.02 + labels.height / _BODY))
     axes.spines["left"].set_bounds(0, full)
-    axes.set_yticks([t for t in axes.get_yticks() if t <= full * 1.0001])
+    quarters = [capacity / worth * k / 4 for k in range(5)]
+    axes.set_yticks(quarters, [f"{q:g}" for q in quarters])
     axes.set_ylabel(f"SRAM in use ({unit})", y=0.5 * _BODY / (_BODY + labels.height))
     axes.grid(axis="y")
     cycle_axis(axes, end)
@@ -153,4 +154,6 @@ def _area(edges: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def _unit(nbytes: int) -> tuple[int, str]:
-    return next(((w, n) for w, n in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")) if nbytes >= 2 * w), (1, "B"))
+    return next(
+        ((w, n) for w, n in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")) if nbytes >= 2 * w), (1, "B")
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import log10
+from math import atan2, cos, degrees, log10, pi, sin, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.hardware import Chip
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_LABELS = 10
-_LEFT, _RIGHT, _BOTTOM, _BODY = 0.7, 0.75, 0.5, 4.6  # inches
-_LARGEST = 700.0  # area of the largest marker, in square points
-_MARKERS = {"mac": ("o", "#6baed6"), "popcount": ("s", "#41ab5d"), "vector": ("^", "#fdae6b")}
-_OTHER = ("D", "#807dba")
+_LEFT, _RIGHT, _BOTTOM, _BODY = 0.85, 0.85, 0.5, 4.2  # inches
+_LARGEST = 550.0  # area of the largest marker, in square points
+_SIZE = 7  # of labels, in points
+_MARKERS = {"mac": ("o", pi / 4, "#6baed6"), "popcount": ("s", 1.0, "#41ab5d"), "vector": ("^", 0.5, "#fdae6b")}
+_OTHER = ("D", 1.0, "#807dba")
+"""Marker, its area where matplotlib is told an area of 1, and its fill."""
 _UNITS = {"mac": "MAC array", "popcount": "popcount unit", "vector": "vector unit"}
 
 
@@ -40,6 +42,10 @@ class Roof(NamedTuple):
 
     peaks: dict[tuple[str, str], Fraction]
     bytes_per_cycle: Fraction
+
+
+Limits = tuple[tuple[float, float], tuple[float, float]]
+Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 class Point(NamedTuple):
@@ -87,8 +93,8 @@ def roofline_plot(report: Report, roof: Roof) -> bytes:
     """PNG: on logarithmic axes each layer at its MACs per DRAM byte and its MACs per cycle, under the chip's roof.
 
     After Williams, Waterman and Patterson, "Roofline: an insightful visual performance model" (CACM 52(4), 2009). The
-    area of a marker is the layer's share of the run's cycles. The cycles are the layer's own window, so one whose
-    operands came while an earlier layer ran can lie above the slope.
+    area of a marker is the layer's share of the run's cycles. The cycles are the layer's own window, so a layer that
+    loaded or computed while an earlier one ran can lie above the roof.
     """
     with look():
         return png(roofline_figure(report, roof))
@@ -101,7 +107,7 @@ def roofline_figure(report: Report, roof: Roof) -> Figure:
     points, out = points_of(report.layers)
     engines = sorted({p.layer.engine for p in points})
     notes = _notes(points, out, report.totals.cycles)
-    top = 0.62 + 0.19 * -(-(len(engines) + 3) // 4) + 0.17 * len(notes) + 0.12
+    top = 0.62 + 0.19 * -(-(len(engines) + 1) // 4) + 0.17 * len(notes) + 0.12
     figure = new_figure(top + _BODY + _BOTTOM, report, "roofline by layer")
     axes = add_axes(figure, _LEFT, _BOTTOM, _RIGHT, top)
     (low_x, high_x), (low_y, high_y) = limits = _limits(points, roof)
@@ -115,15 +121,15 @@ def roofline_figure(report: Report, roof: Roof) -> Figure:
     most = max((p.layer.cycles for p in points), default=1)
     entries: list[tuple[Any, str]] = []
     for engine in engines:
-        marker, colour = _MARKERS.get(engine, _OTHER)
+        marker, unit_area, colour = _MARKERS.get(engine, _OTHER)
         mine = sorted((p for p in points if p.layer.engine == engine), key=lambda p: -p.layer.cycles)
         axes.scatter(
-            [p.intensity for p in mine], [p.rate for p in mine], [_LARGEST * p.layer.cycles / most for p in mine],
-            marker=marker, facecolor=colour, edgecolor=INK, linewidth=0.6, alpha=0.75, label=engine, zorder=3,
+            [p.intensity for p in mine], [p.rate for p in mine],
+            [_LARGEST / unit_area * p.layer.cycles / most for p in mine],
+            marker=marker, facecolor=colour, edgecolor=INK, linewidth=0.6, alpha=0.6, label=engine, zorder=3,
         )  # fmt: skip
         shown = Line2D([], [], marker=marker, linestyle="", color=colour, markeredgecolor=INK, markeredgewidth=0.6)
         entries.append((shown, f"layer on the {_UNITS.get(engine, printable(engine))}"))
-    entries.append((Line2D([], [], linestyle="", color=INK), f"largest marker: {_share(most, report)} of the cycles"))
     entries.append((Line2D([], [], color=INK, linewidth=1.4), "roof: all units at their peak, DRAM at its rate"))
     _draw_labels(axes, points, limits)
     for i, note in enumerate(notes):
@@ -135,33 +141,32 @@ def roofline_figure(report: Report, roof: Roof) -> Figure:
     return figure
 
 
-def _share(cycles: int, report: Report) -> str:
-    return f"{percent(cycles, report.totals.cycles)} %"
-
-
 def _notes(points: Sequence[Point], out: dict[str, list[LayerFigures]], cycles: int) -> list[str]:
-    """What the plot leaves out, and what a marker above the slope means."""
+    """What the areas of the markers mean, what a marker above the roof means, and what the plot leaves out."""
     notes = []
+    if points:
+        largest = percent(max(p.layer.cycles for p in points), cycles)
+        notes.append(
+            f"area of a marker: share of the run's cycles, the largest {largest} %; above the roof: it loaded or "
+            "computed while an earlier layer ran, in cycles that are not its own"
+        )
     if out:
         number = sum(map(len, out.values()))
         share = percent(sum(x.cycles for xs in out.values() for x in xs), cycles)
         parts = ", ".join(f"{len(xs)} {why}" for why, xs in out.items())
         notes.append(f"left out: {number} of {number + len(points)} layers, {share} % of the cycles ({parts})")
-    notes.append(
-        "cycles are the layer's own: with operands loaded while earlier layers ran, it can lie above the slope"
-    )
     return notes
 
 
-def _limits(points: Sequence[Point], roof: Roof) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Limits of both axes: all points and the ridge of every peak, with room around them."""
+def _limits(points: Sequence[Point], roof: Roof) -> Limits:
+    """Limits of both axes: all points and the ridge of every peak, with room around them and some of the slope."""
     peaks = [float(p) for p in roof.peaks.values()]
-    xs = [p.intensity for p in points] + [p / float(roof.bytes_per_cycle) for p in peaks] or [1.0]
+    xs = [p.intensity for p in points] + [p / float(roof.bytes_per_cycle) / 3 for p in peaks] or [1.0]
     ys = [p.rate for p in points] + peaks or [1.0]
     return (min(xs) / 2, max(xs) * 2), (min(ys) / 2, max(ys) * 2)
 
 
-def _draw_roof(axes: Axes, roof: Roof, limits: tuple[tuple[float, float], tuple[float, float]]) -> None:
+def _draw_roof(axes: Axes, roof: Roof, limits: Limits) -> None:
     """The slope up to the highest peak, and a level line for each peak from its ridge to the right."""
     (low_x, high_x), (low_y, high_y) = limits
     slope = float(roof.bytes_per_cycle)
@@ -172,44 +177,86 @@ def _draw_roof(axes: Axes, roof: Roof, limits: tuple[tuple[float, float], tuple[
     end = float(highest) / slope if levels else high_x
     axes.plot([low_x, end], [low_x * slope, end * slope], color=INK, linewidth=1.4, label="slope")
     for peak, names in levels.items():
-        axes.plot([float(peak) / slope, high_x], [float(peak)] * 2, color=INK, label=f"peak {', '.join(names)}",
-                  linewidth=1.4 if peak == highest else 0.9, linestyle="-" if peak == highest else (0, (5, 3)))  # fmt: skip
-        axes.annotate(f"{', '.join(names)}: {float(peak):,.6g} MACs/cycle", (high_x, float(peak)), (-3, 3), ha="right",
-                      textcoords="offset points", size=7)  # fmt: skip
-    # Upright along the slope: one decade right is as many inches as the axes give it, and so is one up.
+        axes.plot(
+            [float(peak) / slope, high_x],
+            [float(peak)] * 2,
+            color=INK,
+            label=f"peak {', '.join(names)}",
+            linewidth=1.4 if peak == highest else 0.9,
+            linestyle="-" if peak == highest else (0, (5, 3)),
+        )
+        axes.annotate(
+            f"{', '.join(names)}: {float(peak):,.6g} MACs/cycle",
+            (high_x, float(peak)),
+            (-3, 17),
+            ha="right",
+            textcoords="offset points",
+            size=_SIZE,
+        )
+    # Along the slope: one decade right is as many inches as the axes give it, and so is one up.
     width, height = WIDTH - _LEFT - _RIGHT, _BODY
     decade_x, decade_y = width / log10(high_x / low_x), height / log10(high_y / low_y)
     start = max(low_x, low_y / slope)
     middle = (start * end) ** 0.5 if end > start else start
-    from math import atan2, degrees
+    axes.annotate(
+        f"DRAM: {slope:,.6g} bytes/cycle",
+        (middle, middle * slope),
+        (-5, 5),
+        textcoords="offset points",
+        rotation=degrees(atan2(decade_y, decade_x)),
+        rotation_mode="anchor",
+        ha="center",
+        size=_SIZE,
+    )
 
-    axes.annotate(f"DRAM: {slope:,.6g} bytes/cycle", (middle, middle * slope), (-5, 5), textcoords="offset points",
-                  rotation=degrees(atan2(decade_y, decade_x)), rotation_mode="anchor", ha="center", size=7)  # fmt: skip
 
+def _draw_labels(axes: Axes, points: Sequence[Point], limits: Limits) -> None:
+    """Name the layers with the most cycles, as near to their markers as no marker and no earlier name is."""
+    from matplotlib.patheffects import withStroke
 
-def _draw_labels(axes: Axes, points: Sequence[Point], limits: tuple[tuple[float, float], tuple[float, float]]) -> None:
-    """Name the layers with the most cycles, beside their markers, where no earlier name is."""
     width, height = WIDTH - _LEFT - _RIGHT, _BODY
     most = max((p.layer.cycles for p in points), default=1)
-    taken: list[tuple[float, float, float, float]] = []
+    halo = [withStroke(linewidth=2, foreground="white")]
 
-    def inches(value: float, low: float, high: float, extent: float) -> float:
-        return extent * log10(value / low) / log10(high / low)
+    def inches(value: float, ends: tuple[float, float], extent: float) -> float:
+        return extent * log10(value / ends[0]) / log10(ends[1] / ends[0])
 
+    def place(p: Point) -> tuple[float, float, float]:
+        radius = sqrt(_LARGEST * p.layer.cycles / most / pi) / 72
+        return inches(p.intensity, limits[0], width), inches(p.rate, limits[1], height), radius
+
+    taken = [(x - r, y - r, x + r, y + r) for x, y, r in map(place, points)]
     for p in sorted(points, key=lambda p: -p.layer.cycles)[:MOST_LABELS]:
         text = drawable(shorten(p.layer.name, 28))
-        x, y = inches(p.intensity, *limits[0], width), inches(p.rate, *limits[1], height)
-        radius = (_LARGEST * p.layer.cycles / most / 3.14) ** 0.5 / 72 + 0.03
-        half, tall = text_width(text, 7) / 2, 0.12
-        for dx, dy in ((radius + half, 0.0), (-radius - half, 0.0), (0.0, radius + 0.06), (0.0, -radius - 0.06),
-                       (half, radius + 0.08), (half, -radius - 0.08), (-half, radius + 0.08), (-half, -radius - 0.08)):  # fmt: skip
-            box = (x + dx - half, y + dy - tall / 2, x + dx + half, y + dy + tall / 2)
-            inside = box[0] > 0 and box[1] > 0 and box[2] < width and box[3] < height
-            if inside and not any(a < box[2] and c > box[0] and b < box[3] and d > box[1] for a, b, c, d in taken):
-                taken.append(box)
-                axes.annotate(text, (p.intensity, p.rate), (72 * dx, 72 * dy), textcoords="offset points", size=7,
-                              ha="center", va="center", zorder=4)  # fmt: skip
-                break
+        x, y, radius = place(p)
+        half, tall = text_width(text, _SIZE) / 2 + 0.02, 0.07
+        found = _free_place(x, y, radius, half, tall, taken, (width, height))
+        if found is not None:
+            dx, dy = found
+            taken.append((x + dx - half, y + dy - tall, x + dx + half, y + dy + tall))
+            axes.annotate(text, (p.intensity, p.rate), (72 * dx, 72 * dy), textcoords="offset points", size=_SIZE,
+                          ha="center", va="center", zorder=5, path_effects=halo, arrowprops={
+                              "arrowstyle": "-", "linewidth": 0.5, "color": "#555555", "shrinkA": 0, "shrinkB": 0,
+                          })  # fmt: skip
+
+
+def _free_place(
+    x: float, y: float, radius: float, half: float, tall: float, taken: Sequence[Box], extent: tuple[float, float]
+) -> tuple[float, float] | None:
+    """Offset from (x, y) of the middle of a box 2 ``half`` wide and 2 ``tall`` high that meets nothing.
+
+    None if none is found. Tried are sixteen directions at growing distances, in inches.
+    """
+    for step in range(10):
+        for turn in (0, 8, 15, 1, 9, 7, 14, 2, 10, 6, 13, 3, 11, 5, 12, 4):
+            away = radius + 0.05 + 0.15 * step
+            across, up = cos(turn * pi / 8), sin(turn * pi / 8)
+            dx, dy = across * (away + half), up * (away + tall)
+            left, low, right, high = x + dx - half, y + dy - tall, x + dx + half, y + dy + tall
+            inside = left > 0 and low > 0 and right < extent[0] and high < extent[1]
+            if inside and all(right <= a or left >= c or high <= b or low >= d for a, b, c, d in taken):
+                return dx, dy
+    return None
 
 
 def _name_axes(axes: Axes, clock_hz: int) -> None:
@@ -225,6 +272,7 @@ def _name_axes(axes: Axes, clock_hz: int) -> None:
     for axis in (axes.xaxis, axes.yaxis, right.yaxis):
         axis.set_major_locator(LogLocator(10))
         axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.12g}"))
+        axis.set_minor_locator(LogLocator(10, subs=(2, 5)))  # more of them are slow to draw
         axis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("MACs per byte of DRAM traffic (read and written)")
     axes.set_ylabel("MACs per cycle of the layer")
