@@ -57,13 +57,14 @@ def test_resnet50_with_its_pictures(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not MODELS.exists(), reason="the shared models are not here")
 def test_keyword_spotting_with_bits(tmp_path: Path) -> None:
-    """Aim: under 1.5 s, every bit compared."""
+    """Aim: under 1.5 s, every bit compared; drawing the pictures takes longer than all else together."""
     folder = MODELS / "mlperf_tiny" / "kws_dscnn_int8"
     files = ("--input", str(folder / "input0.npy"), "--expect", str(folder / "output0.npy"))
-    report, seconds, peak = min(
-        (run(tmp_path / str(i), str(folder / "model.tosa"), *files) for i in range(3)), key=lambda r: r[1]
-    )
-    show("keyword spotting on edge, bits timed", report, seconds, peak)
+    for what, more in (("without pictures", ["--no-pictures"]), ("with five pictures", [])):
+        report, seconds, peak = min(
+            (run(tmp_path / str(i), str(folder / "model.tosa"), *files, *more) for i in range(3)), key=lambda r: r[1]
+        )
+        show(f"keyword spotting on edge, bits timed, {what}", report, seconds, peak)
     assert report["checks"][0]["passed"]
     assert report["totals"]["macs"] == 2_656_768
 

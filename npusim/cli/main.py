@@ -92,6 +92,9 @@ def _run(
         bool,
         typer.Option("--show-mapping", help="Print the loop nest of every layer; mapping.yaml has it to give back."),
     ] = False,
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="Draw the pictures, or save the time.")
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of input errors too.")] = False,
 ) -> None:
@@ -108,6 +111,7 @@ def _run(
         sort.value,
         quiet=quiet,
         show_mapping=show_mapping,
+        pictures=pictures,
     )
 
 

@@ -30,6 +30,7 @@ def run_command(
     *,
     quiet: bool,
     show_mapping: bool,
+    pictures: bool,
 ) -> None:
     """Simulate, print the tables, write the files; raises UserError subclasses, MismatchError after writing."""
     with _progress(quiet) as progress:
@@ -37,10 +38,10 @@ def run_command(
         job = make_job(workload, chip, inputs=inputs, expect=expect, bits=bits, seed=seed, overrides=overrides)
         result = run(job, progress)
         directory = out if out is not None else Path("reports") / job.graph.name
-        progress("drawing plots")
+        progress("drawing pictures" if pictures else "writing files")
         mapping = mapping_yaml(result.plan, job.mapping)
         files = result_files(
-            result.report, result.outputs, result.program, result.plan, job.chip, result.timeline, mapping
+            result.report, result.outputs, result.program, result.plan, job.chip, result.timeline, mapping, pictures
         )
         write_files(directory, files)
     if not quiet:

@@ -24,6 +24,8 @@ from npusim.report.result import LayerFigures, Report
 from npusim.report.text import NOT_MODELLED, causes_of
 
 REPORT_FILE = "report.json"
+PICTURES = ("latency.png", "utilization.png", "timeline.png", "roofline.png", "sram.png")
+"""The pictures of a run."""
 _LONGEST_NAME = 128
 
 
@@ -110,7 +112,7 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
     Everything is first written to a temporary folder inside ``directory``, then moved into place; a failure on the way
     moves everything back. Files of the same names are replaced; output tensors that the ``report.json`` found there
-    lists, and that ``files`` does not bring again, are removed; no other file is touched.
+    lists, and pictures beside it, are removed where ``files`` does not bring them again; no other file is touched.
 
     Raises InputError where ``directory`` is a file or cannot be written.
     """
@@ -178,10 +180,10 @@ def _make_directory(directory: Path, made: list[Path]) -> None:
 
 
 def _earlier_outputs(directory: Path) -> set[str]:
-    """Names of the output files that an earlier run left in ``directory``, by its own report."""
+    """Names of the output files and pictures that an earlier run left in ``directory``, by its own report."""
     try:
         report = json.loads((directory / REPORT_FILE).read_text(encoding="utf-8"))
-        listed = {output_file(str(tensor["name"])) for tensor in report["outputs"]}
+        listed = {output_file(str(tensor["name"])) for tensor in report["outputs"]} | set(PICTURES)
     except (OSError, ValueError, LookupError, TypeError):
         return set()  # no report, or none of npusim's: nothing here is ours to remove
     return {name for name in listed if (directory / name).is_file()}

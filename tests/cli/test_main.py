@@ -76,6 +76,15 @@ def test_a_run_writes_every_file_and_prints_its_layers(tiny: Path, capsys: pytes
     }  # fmt: skip
 
 
+def test_without_pictures_those_of_an_earlier_run_go(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "run", tiny, "--quiet", "--out", "r")[0] == 0
+    before = files(tiny.parent / "r")
+    assert call(capsys, "run", tiny, "--quiet", "--out", "r", "--no-pictures")[0] == 0
+    after = files(tiny.parent / "r")
+    assert before - after == {"latency.png", "utilization.png", "timeline.png", "roofline.png", "sram.png"}
+    assert after == {"report.json", "layers.csv", "mapping.yaml", "outputs/y.npy"}
+
+
 def test_two_runs_are_byte_equal_in_other_processes_and_hash_seeds(tiny: Path) -> None:
     for seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY)}
