@@ -1,13 +1,17 @@
 """Runs binary networks on OpenVINO's CPU plugin: started by oracle_openvino.py, in the environment that has OpenVINO.
 
 Usage: ``python openvino_runner.py CASES RESULTS``. CASES is a ``.npz`` file: ``networks`` holds JSON, a list of
-networks as lists of layers, and the arrays that the layers name. RESULTS becomes a ``.npz`` file with an array per
-network, ``r0``, ``r1``, ... Layers:
+networks as lists of layers, and the arrays that the layers name. RESULTS becomes a ``.npz`` file with the output of
+each network, ``r0``, ``r1``, ..., and the bytes of the two files that were run, ``xml0`` and ``bin0``, ... Layers, each
+of which reads the one before it, or the one of number ``from``:
 
 * ``{"input": array}``: where a network starts, an array of float32.
-* ``{"conv": weight, "strides", "dilations", "pads_begin", "pads_end", "auto_pad", "pad_value"}``: BinaryConvolution
-  with the bits of the array ``weight`` [O,C,KH,KW], packed as u1, least significant bit first.
+* ``{"conv": weight, "strides", "dilations", "pads_begin", "pads_end", "auto_pad", "pad_value", "size"}``:
+  BinaryConvolution with the bits of the array ``weight`` [O,C,KH,KW], packed as u1, least significant bit first;
+  ``size`` are the rows and columns of the output.
 * ``{"quantize": thresholds, "low", "high"}``: FakeQuantize of two levels, x > threshold ? high : low, per channel.
+* ``{"pool": kernel, "strides", "pads_begin", "pads_end", "size"}``: MaxPool.
+* ``{"bias": constant}``: Add of a constant per channel. ``{"plus": number}``: Add of that layer.
 """
 
 from __future__ import annotations
@@ -18,7 +22,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import openvino
 
 
 class Model:
@@ -71,7 +74,9 @@ def build(layers: list[dict[str, Any]], arrays: Mapping[str, Any]) -> Model:
     shape = tuple(arrays[layers[0]["input"]].shape)
     size = ",".join(map(str, shape))
     value = model.layer("Parameter", f'shape="{size}" element_type="f32"', [], shape, "FP32")
+    made = [(value, shape)]
     for layer in layers[1:]:
+        value, shape = made[layer.get("from", -1)]
         if "conv" in layer:
             weight = arrays[layer["conv"]]
             packed = np.packbits(weight.reshape(-1), bitorder="little").tobytes()
@@ -79,17 +84,32 @@ def build(layers: list[dict[str, Any]], arrays: Mapping[str, Any]) -> Model:
             names = ("strides", "dilations", "pads_begin", "pads_end", "auto_pad", "pad_value")
             given = " ".join(f'{n}="{text(layer[n])}"' for n in names)
             inputs = [(value, shape, "FP32"), (bits, tuple(weight.shape), "U1")]
-            shape = (shape[0], weight.shape[0], -1, -1)
+            shape = (shape[0], weight.shape[0], *layer["size"])
             value = model.layer("BinaryConvolution", f'{given} mode="xnor-popcount"', inputs, shape, "FP32")
+        elif "pool" in layer:
+            given = " ".join(f'{n}="{text(layer[n])}"' for n in ("strides", "pads_begin", "pads_end"))
+            inputs = [(value, shape, "FP32")]
+            shape = (*shape[:2], *layer["size"])
+            value = model.layer("MaxPool", f'{given} kernel="{text(layer["pool"])}"', inputs, shape, "FP32")
+        elif "plus" in layer:
+            inputs = [(value, shape, "FP32"), (*made[layer["plus"]], "FP32")]
+            value = model.layer("Add", 'auto_broadcast="numpy"', inputs, shape, "FP32")
+        elif "bias" in layer:
+            bias = per_channel(model, arrays[layer["bias"]])
+            value = model.layer("Add", 'auto_broadcast="numpy"', [(value, shape, "FP32"), bias], shape, "FP32")
         else:
-            channels = (1, len(arrays[layer["quantize"]]), 1, 1)
-            limits = []
-            for name in (layer["quantize"], layer["quantize"], layer["low"], layer["high"]):
-                data = np.ascontiguousarray(arrays[name], np.float32).tobytes()
-                limits.append((model.constant("f32", channels, data), channels, "FP32"))
+            names = (layer["quantize"], layer["quantize"], layer["low"], layer["high"])
+            limits = [per_channel(model, arrays[name]) for name in names]
             value = model.layer("FakeQuantize", 'levels="2"', [(value, shape, "FP32"), *limits], shape, "FP32")
+        made.append((value, shape))
     model.layer("Result", "", [(value, shape, "FP32")], None, "FP32")
     return model
+
+
+def per_channel(model: Model, numbers: Any) -> tuple[int, tuple[int, ...], str]:
+    """A constant with a number for each channel."""
+    shape = (1, len(numbers), 1, 1)
+    return model.constant("f32", shape, np.ascontiguousarray(numbers, np.float32).tobytes()), shape, "FP32"
 
 
 def text(value: Any) -> str:
@@ -99,6 +119,8 @@ def text(value: Any) -> str:
 
 def main() -> None:
     """Run all networks."""
+    import openvino  # here, as building a model needs numpy alone
+
     cases, results = sys.argv[1:]
     arrays = np.load(cases)
     core = openvino.Core()
@@ -108,6 +130,8 @@ def main() -> None:
         data = openvino.Tensor(np.frombuffer(bytes(model.data), np.uint8).copy())
         compiled = core.compile_model(core.read_model(model.xml().encode(), data), "CPU")
         made[f"r{k}"] = compiled([arrays[layers[0]["input"]]])[0]
+        made[f"xml{k}"] = np.frombuffer(model.xml().encode(), np.uint8)
+        made[f"bin{k}"] = np.frombuffer(bytes(model.data), np.uint8)
     np.savez(results, **made)
 
 

@@ -5,11 +5,14 @@ environment of its own (default ``.venv-openvino``), because only one of its ver
 script makes it on the first run. Exit code 1 if any number differs.
 
 Networks are single convolutions (any channels, groups, the three paddings, the four ways of padding), convolutions of
-a binarised float input, and chains of two or three convolutions with thresholds between them, strict or not, inverted
-or not. They keep within what the plugin computes right: channels in multiples of 8 (others are filled up with ones
+a binarised float input, chains of two or three convolutions with thresholds between them, strict or not, inverted
+or not, and the like with residuals, constants and poolings before the thresholds (behind them the plugin has none).
+Each is compared twice: npusim's operators, called one by one, and the very files that the plugin ran, read by npusim's
+front end. They keep within what the plugin computes right: channels in multiples of 8 (others are filled up with ones
 here, and their share is taken off again), kernels of at most 7 columns, windows that reach at most min(OW, 4) columns
 beyond the image and, where padding is worth zero, have at least one row in it (the plugin gives other sums than 0 to
-those that have none). The plugin has no groups: each group is a network of its own.
+those that have none). A residual is not added right before thresholds without a pooling between, where the plugin gives
+other bits. The plugin has no groups: each group is a network of its own.
 """
 
 from __future__ import annotations
@@ -21,12 +24,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from npusim.frontends.openvino import load_openvino
+from npusim.functional import evaluate_graph
 from npusim.numerics.types import Array
 from npusim.ops import evaluate
 
@@ -43,13 +48,20 @@ PLUGIN_PADS = {"minus_one": -1, "zero": 0, "plus_one": 1}
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution with its attributes, and the thresholds behind it, if any."""
+    """A convolution with its attributes, and the thresholds behind it, if any.
+
+    The sums are those with ``weight`` and, if it is there, with ``twin``, plus ``bias``, then pooled by ``pool``
+    (kernel, stride, pad).
+    """
 
     weight: Array
     attributes: dict[str, Any]
     thresholds: Array | None = None
     invert: Array | None = None
     compare: str = "gt"
+    twin: Array | None = None
+    bias: Array | None = None
+    pool: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,16 @@ class Network:
     kind: str
     input: Array
     layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model as the plugin ran it: its two files, input and output."""
+
+    xml: bytes
+    data: bytes
+    input: Array
+    output: Array
 
 
 @dataclass
@@ -112,12 +134,15 @@ def compare(python: Path, cases: int, seed: int) -> tuple[Counter[str], list[str
     for first in range(0, cases, BATCH):
         numbers = range(first, min(first + BATCH, cases))
         networks = [random_network(np.random.default_rng((seed, k))) for k in numbers]
-        for k, network, theirs in zip(numbers, networks, openvino(python, networks), strict=True):
+        for k, network, (theirs, runs) in zip(numbers, networks, openvino(python, networks), strict=True):
             tally[network.kind] += 1
-            ours = npusim(network)
-            if ours.shape != theirs.shape or not np.array_equal(ours, theirs):
-                at = np.argwhere(ours != theirs)[0].tolist() if ours.shape == theirs.shape else "shapes"
-                wrong.append(f"seed {seed}, network {k} ({network.kind}) differs at {at}: {describe(network)}")
+            pairs = [("operators", npusim(network), theirs), *(("front end", read(run), run.output) for run in runs)]
+            for side, ours, expected in pairs:
+                if ours.shape != expected.shape or not np.array_equal(ours, expected):
+                    at = np.argwhere(ours != expected)[0].tolist() if ours.shape == expected.shape else "shapes"
+                    where = f"seed {seed}, network {k} ({network.kind}), {side}"
+                    wrong.append(f"{where}: differs at {at}: {describe(network)}")
+                    break
     return tally, wrong
 
 
@@ -126,19 +151,21 @@ def compare(python: Path, cases: int, seed: int) -> tuple[Counter[str], list[str
 
 def random_network(rng: np.random.Generator) -> Network:
     """A network within the limits of the plugin."""
-    kind = str(rng.choice(["convolution", "binarized", "chain"], p=[0.6, 0.1, 0.3]))
+    kind = str(rng.choice(["convolution", "binarized", "chain", "mixed"], p=[0.5, 0.1, 0.2, 0.2]))
     groups = int(rng.choice([1, 1, 1, 2, 3])) if kind == "convolution" else 1
     depth = int(rng.integers(1, 65)) if kind == "convolution" else 8 * int(rng.integers(1, 7))
     shape = [int(rng.integers(1, 4)), depth * groups, *(int(n) for n in rng.integers(1, 13, 2))]
-    count = int(rng.integers(2, 4)) if kind == "chain" else 1
+    count = int(rng.integers(2, 4)) if kind in ("chain", "mixed") else 1
     x = rng.standard_normal(shape).astype(np.float32) if kind == "binarized" else bits(rng, shape)
     layers = []
     for k in range(count):
         last = k == count - 1
         filters = groups * int(rng.integers(1, 20)) if last else 8 * int(rng.integers(1, 6))
         layer = random_layer(rng, shape, filters, groups, thresholds=not last)
+        if kind == "mixed":
+            layer = with_more(rng, layer, positions(layer, shape))
         layers.append(layer)
-        shape = [shape[0], filters, *positions(layer, shape)]
+        shape = [shape[0], filters, *pooled(layer, positions(layer, shape))]
     return Network(kind, x, tuple(layers))
 
 
@@ -167,6 +194,25 @@ def random_layer(rng: np.random.Generator, shape: Sequence[int], filters: int, g
     limits = rng.integers(-spread // 3 - 2, spread // 3 + 2, filters)
     invert = bits(rng, (filters,))
     return Layer(layer.weight, attributes, limits.astype(np.int32), invert, str(rng.choice(["gt", "ge"])))
+
+
+def with_more(rng: np.random.Generator, layer: Layer, size: Sequence[int]) -> Layer:
+    """The layer with some of a residual, a constant and a pooling behind its sums of ``size`` rows and columns."""
+    kernel = int(rng.integers(1, 4))
+    pool = (kernel, int(rng.integers(1, 4)), int(rng.integers(0, kernel)) if kernel < 3 else 1)
+    pools = min(size) + 2 * pool[2] >= kernel and rng.random() < 0.7
+    bias = rng.integers(-20, 20, len(layer.weight)) + rng.choice([0.0, 0.25]) if rng.random() < 0.4 else None
+    adds = rng.random() < 0.5 and (layer.thresholds is None or (pools and kernel > 1))
+    twin = bits(rng, layer.weight.shape) if adds else None
+    return replace(layer, twin=twin, bias=bias, pool=pool if pools else None)
+
+
+def pooled(layer: Layer, size: Sequence[int]) -> list[int]:
+    """Rows and columns behind the pooling, if there is one."""
+    if layer.pool is None:
+        return list(size)
+    kernel, stride, pad = layer.pool
+    return [(n + 2 * pad - kernel) // stride + 1 for n in size]
 
 
 def ints(rng: np.random.Generator, low: int, high: int) -> list[int]:
@@ -221,7 +267,11 @@ def within_limits(layer: Layer, shape: Sequence[int]) -> bool:
 
 def describe(network: Network) -> str:
     """A network in short, to be made again by hand."""
-    layers = [f"weight {list(n.weight.shape)} {n.attributes} compare {n.compare}" for n in network.layers]
+    layers = [
+        f"weight {list(n.weight.shape)} {n.attributes} compare {n.compare}"
+        + f", twin {n.twin is not None}, bias {n.bias is not None}, pool {n.pool}" * (network.kind == "mixed")
+        for n in network.layers
+    ]
     return f"input {list(network.input.shape)}; " + "; ".join(layers)
 
 
@@ -232,18 +282,65 @@ def npusim(network: Network) -> Array:
     """The sums of the last layer."""
     x = network.input
     for layer in network.layers:
-        operands, types = [x, layer.weight], ["f32" if x.dtype == np.float32 else "u1", "u1"]
-        more: dict[str, Any] = {"binarize": "gt0"} if x.dtype == np.float32 else {}
-        if layer.thresholds is not None and layer.invert is not None:
-            operands += [layer.thresholds, layer.invert]
-            types += ["i32", "u1"]
-            more["compare"] = layer.compare
-        x = evaluate("binary_conv2d", operands, types=types, **layer.attributes, **more)
+        x = mixed(layer, x) if network.kind == "mixed" else convolved(layer, x, layer.weight, fused=True)
     return x
 
 
-def openvino(python: Path, networks: Sequence[Network]) -> Iterator[Array]:
-    """The sums of the last layer of each network, by the plugin."""
+def convolved(layer: Layer, x: Array, weight: Array, fused: bool) -> Array:
+    """A convolution, ``fused`` with its thresholds."""
+    operands, types = [x, weight], ["f32" if x.dtype == np.float32 else "u1", "u1"]
+    more: dict[str, Any] = {"binarize": "gt0"} if x.dtype == np.float32 else {}
+    if fused and layer.thresholds is not None and layer.invert is not None:
+        operands += [layer.thresholds, layer.invert]
+        types += ["i32", "u1"]
+        more["compare"] = layer.compare
+    return evaluate("binary_conv2d", operands, types=types, **layer.attributes, **more)
+
+
+def mixed(layer: Layer, x: Array) -> Array:
+    """A layer with more than thresholds behind its sums."""
+    y = convolved(layer, x, layer.weight, fused=False).astype(np.float32)
+    if layer.twin is not None:
+        y = y + convolved(layer, x, layer.twin, fused=False)
+    if layer.bias is not None:
+        y = y + layer.bias.astype(np.float32)[:, None, None]
+    if layer.pool is not None:
+        y = maxima(layer, layer.pool, y)
+    if layer.thresholds is not None and layer.invert is not None:
+        limits, invert = layer.thresholds[:, None, None], layer.invert[:, None, None]
+        y = ((y >= limits if layer.compare == "ge" else y > limits) ^ invert.astype(np.bool_)).astype(np.uint8)
+    return y
+
+
+def maxima(layer: Layer, pool: tuple[int, int, int], x: Array) -> Array:
+    """The pooling of a layer."""
+    kernel, stride, pad = pool
+    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=-np.inf)
+    rows, columns = pooled(layer, x.shape[2:])
+    windows = [
+        padded[:, :, i : i + (rows - 1) * stride + 1 : stride, j : j + (columns - 1) * stride + 1 : stride]
+        for i in range(kernel)
+        for j in range(kernel)
+    ]
+    return np.asarray(np.maximum.reduce(windows))
+
+
+def read(run: Run) -> Array:
+    """What npusim makes of the files that the plugin ran."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.xml"
+        path.write_bytes(run.xml)
+        path.with_suffix(".bin").write_bytes(run.data)
+        model = load_openvino(path)
+    host = model.host
+    assert host is not None
+    (name,) = host.inputs
+    (output,) = host.complete(evaluate_graph(model.graph, host.prepare(model.graph, {name: run.input}))).values()
+    return output
+
+
+def openvino(python: Path, networks: Sequence[Network]) -> Iterator[tuple[Array, list[Run]]]:
+    """The sums of the last layer of each network, by the plugin, and the models it ran for them."""
     batch = Batch()
     parts = [list(submit(batch, network)) for network in networks]
     with tempfile.TemporaryDirectory() as folder:
@@ -253,12 +350,16 @@ def openvino(python: Path, networks: Sequence[Network]) -> Iterator[Array]:
         if done.returncode:
             raise SystemExit(f"OpenVINO failed (exit code {done.returncode}):\n{done.stderr.strip()}")
         with np.load(results) as made:
-            outputs = [made[f"r{k}"] for k in range(len(batch.networks))]
+            inputs = [batch.arrays[layers[0]["input"]] for layers in batch.networks]
+            runs = [
+                Run(*(made[f"{file}{k}"].tobytes() for file in ("xml", "bin")), x, made[f"r{k}"])
+                for k, x in enumerate(inputs)
+            ]
     for network, numbers in zip(networks, parts, strict=True):
-        sums = np.concatenate([outputs[k] for k in numbers], axis=1)
+        sums = np.concatenate([runs[k].output for k in numbers], axis=1)
         if network.kind == "convolution":
             sums = sums - filling(network)
-        yield sums
+        yield sums, [runs[k] for k in numbers]
 
 
 def submit(batch: Batch, network: Network) -> Iterator[int]:
@@ -270,25 +371,46 @@ def submit(batch: Batch, network: Network) -> Iterator[int]:
         layers: list[dict[str, Any]] = [{"input": batch.array(part.astype(np.float32))}]
         if network.kind == "binarized":
             layers.append(quantizer(batch, np.zeros(x.shape[1]), np.zeros(x.shape[1])))
+        shape: Sequence[int] = part.shape
         for layer in network.layers:
-            weight = np.split(layer.weight, groups)[g]
-            a = layer.attributes
-            layers.append(
-                {
-                    "conv": batch.array(fill_up(weight)),
-                    "strides": a["stride"],
-                    "dilations": a["dilation"],
-                    "pads_begin": a["pads_begin"],
-                    "pads_end": a["pads_end"],
-                    "auto_pad": a["auto_pad"],
-                    "pad_value": PLUGIN_PADS[a["pad_value"]],
-                }
-            )
+            start, size = len(layers) - 1, positions(layer, shape)
+            layers.append(convolution(batch, layer, np.split(layer.weight, groups)[g], size))
+            if layer.twin is not None:
+                layers.append({**convolution(batch, layer, layer.twin, size), "from": start})
+                layers.append({"plus": len(layers) - 2})
+            if layer.bias is not None:
+                layers.append({"bias": batch.array(layer.bias)})
+            if layer.pool is not None:
+                layers.append(pooling(layer, size))
             if layer.thresholds is not None and layer.invert is not None:
                 strict = layer.thresholds - 0.5 * (layer.compare == "ge")
                 layers.append(quantizer(batch, strict, layer.invert))
+            shape = [shape[0], len(layer.weight), *pooled(layer, size)]
         batch.networks.append(layers)
         yield len(batch.networks) - 1
+
+
+def convolution(batch: Batch, layer: Layer, weight: Array, size: Sequence[int]) -> dict[str, Any]:
+    """A convolution with an output of ``size``."""
+    a = layer.attributes
+    return {
+        "conv": batch.array(fill_up(weight)),
+        "strides": a["stride"],
+        "dilations": a["dilation"],
+        "pads_begin": a["pads_begin"],
+        "pads_end": a["pads_end"],
+        "auto_pad": a["auto_pad"],
+        "pad_value": PLUGIN_PADS[a["pad_value"]],
+        "size": list(size),
+    }
+
+
+def pooling(layer: Layer, size: Sequence[int]) -> dict[str, Any]:
+    """The pooling of sums of ``size``."""
+    assert layer.pool is not None
+    kernel, stride, pad = layer.pool
+    pads = {"pads_begin": [pad, pad], "pads_end": [pad, pad]}
+    return {"pool": [kernel, kernel], "strides": [stride, stride], **pads, "size": pooled(layer, size)}
 
 
 def quantizer(batch: Batch, thresholds: Array, invert: Array) -> dict[str, Any]:

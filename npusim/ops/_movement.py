@@ -13,11 +13,11 @@ from npusim.ir.box import Box
 from npusim.ir.tensor import TensorType
 from npusim.ir.work import Access, Axis, UnitKind, Work, along
 from npusim.numerics.overflow import Overflow
-from npusim.numerics.types import BOOL, I4, I8, I16, I32, I48, U1, U8, U16, Array
+from npusim.numerics.types import BOOL, I2, I3, I4, I8, I16, I32, I48, U1, U2, U3, U4, U8, U16, Array
 from npusim.ops._base import Bound, Op
 from npusim.ops._elementwise import AXIS_NAMES, output_access, output_dims, same_type_rows
 
-MOVED = (BOOL, U1, I4, U8, I8, U16, I16, I32, I48)
+MOVED = (BOOL, U1, U2, U3, U4, I2, I3, I4, U8, I8, U16, I16, I32, I48)
 """Element types that can be moved: every integer type and bool."""
 
 

@@ -13,7 +13,7 @@ from npusim.ops import Op
 from tests.ops.tiling import check_tiled, indices, random_array, random_tiles
 
 SEEDS = range(12)
-MOVED = ("bool", "u1", "i4", "u8", "i8", "u16", "i16", "i32", "i48")
+MOVED = ("bool", "u1", "u2", "u3", "u4", "i2", "i3", "i4", "u8", "i8", "u16", "i16", "i32", "i48")
 
 
 def random_shape(rng: np.random.Generator, low: int = 1, high: int = 4) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ PYTHON = oracle.ENVIRONMENT / "bin" / "python"
 def test_networks_against_the_plugin() -> None:
     tally, wrong = oracle.compare(PYTHON, 150, seed=77)
     assert wrong == []
-    assert tally.keys() == {"convolution", "binarized", "chain"}
+    assert tally.keys() == {"convolution", "binarized", "chain", "mixed"}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -42,7 +42,7 @@ def test_networks_are_legal_and_have_the_sizes_the_script_expects(seed: int) -> 
     network = oracle.random_network(np.random.default_rng((5, seed)))
     shape: list[int] = list(network.input.shape)
     for layer in network.layers:
-        shape = [shape[0], len(layer.weight), *oracle.positions(layer, shape)]
+        shape = [shape[0], len(layer.weight), *oracle.pooled(layer, oracle.positions(layer, shape))]
     assert list(oracle.npusim(network).shape) == shape
 
 
@@ -75,13 +75,57 @@ def test_a_difference_is_reported_and_gives_exit_code_1(
         for k, network in enumerate(networks):
             sums = oracle.npusim(network).astype(np.float32)
             sums[..., -1] += k == 2
-            yield sums
+            yield sums, []
 
     monkeypatch.setattr(oracle, "install", lambda folder: folder)
     monkeypatch.setattr(oracle, "openvino", one_off)
     assert oracle.main(["--cases", "4", "--seed", "3"]) == 1
     report = capsys.readouterr().out
     assert "seed 3, network 2" in report
+    assert "operators: differs at" in report
     assert "3 equal, 1 different" in report
-    monkeypatch.setattr(oracle, "openvino", lambda _, networks: map(oracle.npusim, networks))
+    monkeypatch.setattr(oracle, "openvino", lambda _, networks: ((oracle.npusim(n), []) for n in networks))
     assert oracle.main(["--cases", "4"]) == 0
+
+
+def test_the_files_that_the_plugin_ran_are_read_and_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The IR is that of the runner, the output is as computed here: by the operators, and off by one."""
+    built = runner_model()
+
+    def runs(_: Path, networks: Sequence[Any]) -> Iterator[Any]:
+        for k, network in enumerate(networks):
+            batch = oracle.Batch()
+            (number,) = oracle.submit(batch, network)
+            model = built(batch.networks[number], batch.arrays)
+            data = batch.arrays[batch.networks[number][0]["input"]]
+            sums = oracle.npusim(network).astype(np.float32)
+            yield sums, [oracle.Run(model.xml().encode(), bytes(model.data), data, sums + (k == 2))]
+
+    monkeypatch.setattr(oracle, "openvino", runs)
+    random = oracle.random_network
+    kinds = ("chain", "mixed", "binarized")
+
+    def chosen(rng: np.random.Generator) -> Any:
+        while (network := random(rng)).kind not in kinds:
+            pass
+        return network
+
+    monkeypatch.setattr(oracle, "random_network", chosen)
+    tally, wrong = oracle.compare(Path(), 30, seed=1)
+    assert set(tally) == set(kinds)
+    assert len(wrong) == 1
+    assert "network 2" in wrong[0]
+    assert "front end: differs at" in wrong[0]
+    assert capsys.readouterr().out == ""
+
+
+def runner_model() -> Any:
+    """``build`` of the runner, which imports OpenVINO only to run what it has built."""
+    spec = importlib.util.spec_from_file_location("openvino_runner", oracle.RUNNER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.build
