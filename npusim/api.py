@@ -11,6 +11,7 @@ from npusim.frontends.chip import load_chip
 from npusim.frontends.tosa import load_tosa
 from npusim.frontends.workload import Workload, load_array, load_workload, random_array, split_overrides
 from npusim.graph import Graph
+from npusim.graph.host import Host
 from npusim.hardware import Chip
 from npusim.ir.mapping_options import MappingOptions
 from npusim.ir.tensor import TensorType
@@ -39,7 +40,7 @@ def run(
 ) -> RunResult:
     """Simulate a workload on a chip: its bits and its cycles.
 
-    ``workload``: a workload YAML or ``.tosa`` file, or what :func:`load_workload` or :func:`load_tosa` returned.
+    ``workload``: a workload YAML or a model file, or what :func:`load_workload` or :func:`load_tosa` returned.
     ``chip``: a preset's name, a YAML file or a Chip; default the workload's own. ``inputs`` and ``expect``: arrays or
     ``.npy`` files, in graph order or by name; missing inputs are random with ``seed``. ``overrides``: strings
     ``key=value`` as for ``--set``. ``mapping``: options of the mapper instead of the workload's. ``states``: contents
@@ -78,9 +79,10 @@ def make_job(
         made = chip
     else:
         made = load_chip(chip if chip is not None else loaded.chip, for_chip)
-    graph = loaded.graph
+    graph, host = loaded.graph, loaded.host or Host.of(loaded.graph)
     used_seed = loaded.seed if seed is None else seed
-    arrays = {**loaded.inputs, **_arrays(inputs, graph, graph.data_inputs, "input")}
+    given = {**loaded.inputs, **_arrays(inputs, tuple(host.inputs), host.known_inputs(graph), "input")}
+    arrays = host.prepare(graph, given)
     random = [v for v in graph.data_inputs if v not in arrays]
     for v in random:
         lo, hi = loaded.input_ranges.get(v, (None, None))
@@ -89,26 +91,31 @@ def make_job(
         graph=graph,
         chip=made,
         inputs=arrays,
-        expect={**loaded.expect, **_arrays(expect, graph, graph.data_outputs, "expected output")},
+        expect={
+            **loaded.expect,
+            **_arrays(expect, tuple(host.outputs), host.known_outputs(graph), "expected output"),
+        },
         labels=loaded.labels,
         mapping=loaded.mapping,
         bits=bits,
         seed=used_seed if random else None,
         workload_sha256=loaded.sha256,
+        host=host,
     )
 
 
-def _arrays(given: Given, graph: Graph, names: tuple[str, ...], what: str) -> dict[str, Array]:
+def _arrays(given: Given, names: tuple[str, ...], known: Mapping[str, TensorType], what: str) -> dict[str, Array]:
+    """The arrays given, by name: of ``known``, or in the order of ``names``, which are the model's."""
     if isinstance(given, Mapping):
         pairs = list(given.items())
     else:
         if len(given) > len(names):
             raise InputError(f"{len(given)} {what}s are given, the graph has {len(names)}: {', '.join(names)}")
         pairs = list(zip(names, given, strict=False))
-    problems = [f"{what} {v!r} is not one of the graph's: {', '.join(names)}" for v, _ in pairs if v not in names]
+    problems = [f"{what} {v!r} is not one of the graph's: {', '.join(known)}" for v, _ in pairs if v not in known]
     if problems:
         raise InputError(problems)
-    return {v: _array(a, graph.types[v], f"{what} {v!r}") for v, a in pairs}
+    return {v: _array(a, known[v], f"{what} {v!r}") for v, a in pairs}
 
 
 def _array(given: Array | str | Path, tensor: TensorType, what: str) -> Array:

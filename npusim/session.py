@@ -14,6 +14,7 @@ from npusim.energy import layer_energy
 from npusim.errors import InputError, InternalError, MismatchError, UserError
 from npusim.functional import evaluate_graph, execute
 from npusim.graph.graph import Graph
+from npusim.graph.host import Host
 from npusim.hardware import Chip
 from npusim.hardware.units.mac_array import MacArray
 from npusim.ir.mapping_options import MappingOptions
@@ -39,6 +40,10 @@ Progress = Callable[[str], None]
 SMALL_NETWORK = 16
 """Layers up to which plans for smaller memories are tried unasked."""
 
+FLOAT_TOLERANCE = 1e-5
+"""How far floats that the host sums may be from the expected ones, of the largest magnitude of the output: some tens of
+float32's roundings (2^-24 each)."""
+
 MANY_COMMANDS = 2000
 """Commands of a program from which on no plan for a still smaller memory, which has more, is tried."""
 
@@ -47,6 +52,7 @@ MANY_COMMANDS = 2000
 class Job:
     """Everything a run depends on. Arrays are in storage types and already have the shapes of the graph's inputs.
 
+    ``host`` is what of the model runs on the host behind the graph; ``expect`` may hold outputs of either.
     ``states`` are the contents of the graph's variables before the run, by name; those missing start as the graph says.
     ``labels`` are class indices, one for each entry along the first output's batch axis.
     """
@@ -61,11 +67,18 @@ class Job:
     seed: int | None = None
     workload_sha256: str = ""
     states: Mapping[str, Array] = field(default_factory=dict)
+    host: Host | None = None
+
+    @property
+    def around(self) -> Host:
+        """The host's part, which may be empty."""
+        return self.host or Host.of(self.graph)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run gave. ``report`` is the part that survives as JSON; ``outputs`` is empty with bits off."""
+    """What a run gave. ``report`` is the part that survives as JSON; ``outputs``, those of the graph and those that the
+    host makes of them, is empty with bits off."""
 
     report: Report
     outputs: Mapping[str, Array]
@@ -106,11 +119,19 @@ def run(job: Job, progress: Progress = lambda _: None) -> RunResult:
     for layer, region, done in zip(layers, program.regions, tile_macs(program), strict=True):
         if done != region.work.points:
             raise InternalError(f"layer {layer.name}: its tiles do {done} points of {region.work.points}")
+        if layer.span_cycles < layer.bound_cycles:
+            raise InternalError(
+                f"layer {layer.name}: simulated in {layer.span_cycles} cycles, below its bound of {layer.bound_cycles}"
+            )
         if not adds_up(layer.engines, layer.cycles) or sum(layer.cycles_by_cause.values()) != layer.cycles:
             raise InternalError(f"layer {layer.name}: busy, stalled and idle cycles do not add up to {layer.cycles}")
     if not adds_up(engines, totals.cycles) or sum(x.cycles for x in layers) != totals.cycles:
         raise InternalError("busy, stalled and idle cycles do not add up to the total")
+    if totals.cycles < totals.bound_cycles:
+        raise InternalError(f"simulated in {totals.cycles} cycles, below the bound of {totals.bound_cycles}")
     data_outputs = {v: outputs[v] for v in graph.data_outputs if v in outputs}
+    results = {**data_outputs, **job.around.complete(data_outputs)}
+    known = job.around.known_outputs(graph)
     report = Report(
         schema_version=1,
         manifest=Manifest(
@@ -121,15 +142,17 @@ def run(job: Job, progress: Progress = lambda _: None) -> RunResult:
             options={"bits": job.bits, "mapping": as_data(job.mapping)},
             seed=job.seed,
             inputs=tuple(fingerprint(v, graph.types[v], job.inputs[v]) for v in graph.data_inputs),
+            remarks=job.around.remarks,
         ),
         totals=totals,
         engines=engines,
         layers=layers,
-        checks=(*_compare(job, data_outputs), *_accuracy(job, data_outputs, timeline.cycles)),
-        outputs=tuple(fingerprint(v, graph.types[v], a) for v, a in data_outputs.items()),
+        checks=(*_compare(job, results), *_accuracy(job, results, timeline.cycles)),
+        outputs=tuple(fingerprint(v, known[v], a) for v, a in results.items()),
+        host=job.around.operators,
     )
     states = {s.name: outputs[s.output] for s in graph.states if s.output in outputs}
-    return RunResult(report, data_outputs, states, program, mapped.plan, timeline)
+    return RunResult(report, results, states, program, mapped.plan, timeline)
 
 
 def map_and_time(
@@ -191,17 +214,19 @@ def as_data(record: Any) -> dict[str, Any]:
 def _check_arrays(job: Job) -> None:
     """InputError with every array that is missing, unknown or not of the type that the graph gives it."""
     graph = job.graph
+    outputs = job.around.known_outputs(graph)
+    types = {**graph.types, **outputs}
     problems = [f"input {v!r} ({graph.types[v]}) is not given" for v in graph.data_inputs if v not in job.inputs]
     for what, given, known in (
         ("input", job.inputs, {v: v for v in graph.data_inputs}),
         ("state", job.states, {s.name: s.input for s in graph.states}),
-        ("expected output", job.expect, {v: v for v in graph.data_outputs}),
+        ("expected output", job.expect, {v: v for v in outputs}),
     ):
         for name, got in given.items():
             if name not in known:
                 problems.append(f"{what} {name!r} is not one of the graph's: {', '.join(known) or 'it has none'}")
                 continue
-            tensor = graph.types[known[name]]
+            tensor = types[known[name]]
             if got.shape != tensor.shape or got.dtype != tensor.dtype.storage:
                 problems.append(
                     f"{what} {name!r} must be {list(tensor.shape)} {tensor.dtype.storage} ({tensor.dtype}), "
@@ -218,6 +243,9 @@ def _compare(job: Job, outputs: Mapping[str, Array]) -> list[Check]:
         if got is None:
             detail = f"output {v!r} is not compared with the expected one: no bits were computed (bits: {job.bits})"
             checks.append(Check(name=f"output {v} not compared", passed=True, detail=detail))
+            continue
+        if v in job.around.outputs and not job.around.exact:
+            checks.append(_close(v, got, want))
             continue
         different = np.flatnonzero(got != want)
         name = f"output {v} equals the expected one"
@@ -236,10 +264,22 @@ def _compare(job: Job, outputs: Mapping[str, Array]) -> list[Check]:
     return checks
 
 
+def _close(name: str, got: Array, want: Array) -> Check:
+    """The check of floats that the host summed, in an order of its own."""
+    largest = float(np.abs(want).max(initial=0))
+    difference = float(np.abs(got.astype(np.float64) - want).max(initial=0))
+    passed = difference <= largest * FLOAT_TOLERANCE
+    detail = (
+        f"output {name!r}, summed by the host in float32: it differs from the expected one by {difference:.3g} at "
+        f"most, allowed is {FLOAT_TOLERANCE:g} of its largest magnitude, {largest:.3g}"
+    )
+    return Check(name=f"output {name} is close to the expected one", passed=passed, detail=detail)
+
+
 def _accuracy(job: Job, outputs: Mapping[str, Array], cycles: int) -> list[Check]:
     if job.labels is None or not outputs:
         return []
-    logits = next(iter(outputs.values()))
+    logits = outputs[next(iter(job.around.outputs))]
     if len(logits) != len(job.labels):
         raise InputError(
             f"labels: {len(job.labels)} labels for an output with {len(logits)} entries along its first axis"

@@ -23,6 +23,7 @@ from npusim import load_chip, run
 from npusim.config import describe
 from npusim.config.schema import attributes, branches, kinds, shape
 from npusim.frontends.chip import shipped_chips
+from npusim.frontends.model import ModelOptions
 from npusim.frontends.workload.schema import WorkloadSpec
 from npusim.hardware import Chip
 from npusim.hardware.units.mac_array import MacArray
@@ -221,6 +222,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "chip reference": lambda: record_reference(Chip),
     "presets": preset_table,
     "workload reference": lambda: record_reference(WorkloadSpec),
+    "model options": lambda: record_reference(ModelOptions),
     "report reference": lambda: record_reference(Report),
     "causes": cause_table,
     "operators": operator_table,

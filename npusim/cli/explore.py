@@ -14,11 +14,12 @@ from rich.text import Text
 from npusim.api import make_job
 from npusim.errors import DoesNotFitError, InputError, UnpredictableError, UserError
 from npusim.explore.pareto import pareto
-from npusim.explore.points_files import figure_text, points_files
+from npusim.explore.points_files import figure_text, points_files, shares_of
 from npusim.explore.space import space_of
 from npusim.explore.sweep import FIGURES, Point, sweep
 from npusim.report.files import write_files
-from npusim.report.text import printable
+from npusim.report.losses import SHARES
+from npusim.report.text import percent, printable
 from npusim.session import Job
 
 OBJECTIVES = ("cycles", "dram_bytes")
@@ -97,4 +98,22 @@ def _print(title: str, points: Sequence[Point], objectives: Sequence[str], direc
         console.print(Text(f"not run: {which}: {printable(problem)}"), soft_wrap=True)
     note = f"*: no other point has at most as much of {', '.join(objectives)} and less of one"
     console.print(Text(note), soft_wrap=True)
+    _print_losses(console, points)
     console.print(f"report: {directory}", soft_wrap=True)
+
+
+def _print_losses(console: Console, points: Sequence[Point]) -> None:
+    """What the cycles of the multipliers went to, one row a point."""
+    shares = shares_of(points)
+    if not shares:
+        return
+    table = Table(box=None, padding=(0, 1))
+    for header in ("#", *(SHARES[s].label for s in shares)):
+        table.add_column(Text(header.replace(" ", "\n")), justify="right", overflow="fold")
+    for i, p in enumerate(points):
+        if p.losses:
+            table.add_row(str(i), *(percent(float(p.losses[s]), 1) for s in shares))
+    console.print(Text("Cycles of the multipliers, percent by what they went to", "bold"), soft_wrap=True)
+    console.print(table)
+    meanings = "; ".join(f"{SHARES[s].label} = {SHARES[s].meaning}" for s in shares)
+    console.print(Text(f"A row sums to 100: {meanings}."), soft_wrap=True)

@@ -62,7 +62,7 @@ def _common(
 
 @app.command("run")
 def _run(
-    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="A workload YAML, or a .tosa file.")],
+    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="A workload YAML, or a model file.")],
     chip: Annotated[
         str | None, typer.Option("--chip", metavar="FILE", help="A chip YAML or a preset: micro, edge, server.")
     ] = None,
@@ -129,7 +129,7 @@ def _show(
 
 @app.command("explore")
 def _explore(
-    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="A workload YAML, or a .tosa file.")],
+    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="A workload YAML, or a model file.")],
     chip: Annotated[
         str | None, typer.Option("--chip", metavar="FILE", help="A chip YAML or a preset: micro, edge, server.")
     ] = None,

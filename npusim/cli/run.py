@@ -14,6 +14,7 @@ from npusim.report.bundle import result_files
 from npusim.report.files import write_files
 from npusim.report.mapping import loop_nest, mapping_yaml
 from npusim.report.tables import engine_table, layer_table, totals_table
+from npusim.report.text import printable
 from npusim.session import Bits, Progress, run
 
 
@@ -52,6 +53,11 @@ def run_command(
         console.print(layer_table(result.report, sort))
         console.print(engine_table(result.report))
         console.print(totals_table(result.report))
+        for remark in result.report.manifest.remarks:
+            console.print("read:", remark, markup=False, soft_wrap=True)
+        if result.report.host:
+            names = ", ".join(map(printable, result.report.host))
+            console.print(f"on the host, time not modelled: {names}", markup=False, soft_wrap=True)
         for check in result.report.checks:
             console.print("[green]ok[/green]  " if check.passed else "[red]FAIL[/red]", check.detail, soft_wrap=True)
         console.print(f"report: {directory}", soft_wrap=True)

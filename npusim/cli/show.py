@@ -52,8 +52,9 @@ def _item(value: object, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _meaning(path: tuple[str, ...], meanings: dict[str, str]) -> str:
-    """The description of the field, or of the mapping that holds this key."""
-    return next((m for end in (len(path), len(path) - 1) if (m := meanings.get(".".join(path[:end])))), "")
+    """The description of the field, or of the mapping that holds this key, without the marks around code."""
+    found = next((m for end in (len(path), len(path) - 1) if (m := meanings.get(".".join(path[:end])))), "")
+    return found.replace("``", "")
 
 
 def _comments(text: str) -> dict[Loc, str]:

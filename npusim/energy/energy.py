@@ -12,7 +12,7 @@ from npusim.hardware.energy_table import COMPONENTS, ActionEnergies, entry_key
 from npusim.hardware.units.mac_array import MacArray
 from npusim.hardware.units.popcount import PopcountUnit
 from npusim.hardware.units.vector import VectorUnit
-from npusim.mapping.cost import RegionCost
+from npusim.mapping.cost import RegionCost, region_costs
 from npusim.numerics.types import ceil_div
 from npusim.program.program import Compute, Load, TileProgram
 from npusim.timing.costs import ComputeCost, DmaCost
@@ -65,8 +65,7 @@ def layer_actions(program: TileProgram, chip: Chip, costs: Sequence[ComputeCost 
     reads them (the traffic that holds its port), DRAM bytes in whole bursts. What was loaded before the run is not
     counted.
     """
-    taken_by = {c.layer: c.queue.engine for c in program if isinstance(c, Compute)}
-    regions = [RegionCost(r, chip, taken_by.get(k)) for k, r in enumerate(program.regions)]
+    regions = region_costs(program, chip)
     counted: list[Counter[str]] = [Counter() for _ in program.regions]
     boxes: Counter[tuple[int, tuple[int, ...], bool, bool]] = Counter()
     parts: Counter[tuple[int, bool, int, tuple[int, ...]]] = Counter()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from npusim.explore.pareto import pareto
 from npusim.explore.sweep import FIGURES, Number, Point
+from npusim.report.losses import SHARES
 from npusim.report.plots.pareto import Scale, Spot, pareto_plot
 from npusim.report.text import NOT_MODELLED, count, energy, size, square
 
@@ -22,6 +23,11 @@ def points_files(title: str, points: Sequence[Point], objectives: Sequence[str])
     }
 
 
+def shares_of(points: Sequence[Point]) -> list[str]:
+    """What multipliers' cycles went to in any point, in the order of SHARES."""
+    return [s for s in SHARES if any(p.losses.get(s) for p in points)]
+
+
 def figure_text(objective: str, number: Number | None) -> str:
     """A figure or a number of the chip, to three digits with its unit."""
     if number is None:
@@ -34,14 +40,19 @@ def figure_text(objective: str, number: Number | None) -> str:
 
 
 def csv_text(points: Sequence[Point], objectives: Sequence[str]) -> str:
-    """One row a point, in order (RFC 4180); figures are empty where there are none, and ``error`` says why."""
+    """One row a point, in order (RFC 4180); figures are empty where there are none, and ``error`` says why.
+
+    The ``share_..._fraction`` of a row sum to 1 but for rounding: what the cycles of the multipliers went to.
+    """
     front = set(pareto(points, objectives))
     keys = list(points[0].overrides) if points else []
     chosen = [o for o in objectives if o not in FIGURES and o not in keys]
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\r\n")
+    shares = shares_of(points)
     figures = ("cycles", "energy_femtojoules", "dram_bytes", "area_square_micrometres")
-    writer.writerow(("point", *keys, *chosen, *figures, "front", "error"))
+    fractions = [f"share_{s}_fraction" for s in shares]
+    writer.writerow(("point", *keys, *chosen, *figures, *fractions, "front", "error"))
     for i, p in enumerate(points):
         values = (p.cycles, p.energy_femtojoules, p.dram_bytes, p.area_square_micrometres)
         missing = "" if p.errors else NOT_MODELLED
@@ -50,6 +61,7 @@ def csv_text(points: Sequence[Point], objectives: Sequence[str]) -> str:
             *(p.overrides[k] for k in keys),
             *(p.objectives.get(o, "") for o in chosen),
             *(missing if v is None else v for v in values),
+            *(float(round(p.losses[s], 6)) if p.losses else "" for s in shares),
             str(i in front).lower(),
             " ".join(p.errors),
         ))  # fmt: skip

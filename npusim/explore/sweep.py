@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from npusim.errors import InputError, UserError
 from npusim.explore.space import Space, overrides_of
 from npusim.hardware import Chip
+from npusim.report.losses import losses
 from npusim.report.result import Report
 from npusim.session import Job, run
 
@@ -28,7 +29,8 @@ class Point:
     """A point of a design space: its overrides and what came of them.
 
     A point that does not run has ``errors`` and the exit code of their kind, and None everywhere else. Energy and area
-    are None, too, where the chip does not state them. ``objectives`` holds the number of each objective asked for.
+    are None, too, where the chip does not state them. ``objectives`` holds the number of each objective asked for,
+    ``losses`` what the cycles of the chip's multipliers went to (see npusim.report.losses).
     """
 
     overrides: Mapping[str, str]
@@ -37,6 +39,7 @@ class Point:
     dram_bytes: int | None = None
     area_square_micrometres: int | None = None
     objectives: Mapping[str, Number] = field(default_factory=dict)
+    losses: Mapping[str, Fraction] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     exit_code: int = 0
 
@@ -78,9 +81,10 @@ def simulate_point(job_of: JobOf, objectives: Sequence[str], overrides: Mapping[
     try:
         job = replace(job_of(overrides), bits="off")
         given = {o: chip_number(job.chip, o) for o in objectives if o not in FIGURES}
-        point = _figures(overrides, run(job).report)
+        result = run(job)
+        point = _figures(overrides, result.report)
         numbers = {o: given[o] if o in given else _figure(point, o, job.chip) for o in objectives}
-        return replace(point, objectives=numbers)
+        return replace(point, objectives=numbers, losses=losses(result.report, result.plan, job.chip))
     except UserError as e:
         return Point(overrides, errors=e.problems, exit_code=e.exit_code)
 

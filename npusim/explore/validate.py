@@ -88,14 +88,26 @@ class CaseResult:
 
     @property
     def achieved(self) -> float | None:
-        """What the target limits: the mean magnitude for ``mape``, else the largest; None without predictions."""
-        errors = self.errors
-        return None if errors is None else errors.mape if self.case.measure == "mape" else errors.largest
+        """What the target of the case limits; None without predictions."""
+        return self.limited[""][0] if "" in self.limited else None
+
+    @property
+    def limited(self) -> dict[str, tuple[float, float]]:
+        """What each target limits, and the target: the mean magnitude for ``mape``, else the largest error of a row.
+
+        Under ``""`` of all groups without a target of their own, then of each that has one; without predictions none.
+        """
+        own = self.case.group_targets
+        rest = Errors.of([o for o in self.outcomes if o.row.group not in own])
+        limited = {"": (rest, self.case.target), **{g: (e, own[g]) for g, e in self.groups.items() if g in own}}
+        mean = self.case.measure == "mape"
+        return {g: (e.mape if mean else e.largest, most) for g, (e, most) in limited.items() if e is not None}
 
     @property
     def met(self) -> bool:
-        """Every row is predicted, and the target is met."""
-        return self.achieved is not None and not self.failed and self.achieved <= self.case.target
+        """Every row is predicted, and every target is met."""
+        limited = self.limited
+        return bool(limited) and not self.failed and all(error <= most for error, most in limited.values())
 
 
 def cases_folder() -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,8 @@ class Case:
     ``read`` turns a file in the published form into rows (so that further rows of the same form can be run);
     ``predict`` gives the prediction for one row, in the row's unit. ``measure`` says how the errors are summed up and
     ``target`` what is aimed at: ``mape`` (mean absolute percentage error of the rows), ``each`` (the largest absolute
-    percentage error of a row), ``points`` (the largest difference in percentage points). ``inferred`` names the values
+    percentage error of a row), ``points`` (the largest difference in percentage points); ``group_targets`` are aims of
+    single groups, which then do not count towards ``target``. ``inferred`` names the values
     of the chip that were chosen by looking at measured cycles, at most three. ``peers`` are (tool, its error) on the
     same kind of truth. ``reported_only``: the truth is itself a model, so a miss is no failure.
     """
@@ -47,3 +48,4 @@ class Case:
     inferred: tuple[str, ...] = ()
     peers: tuple[tuple[str, str], ...] = ()
     reported_only: bool = False
+    group_targets: Mapping[str, float] = field(default_factory=dict)

@@ -30,17 +30,19 @@ def aim(result: CaseResult) -> str:
     """What the case aims at."""
     names = {"mape": "MAPE", "each": "each row", "points": "each share"}
     unit = "points" if result.case.measure == "points" else "%"
-    return f"{names[result.case.measure]} <= {result.case.target:g} {unit}"
+    own = [f"{group} <= {most:g} {unit}" for group, most in result.case.group_targets.items()]
+    return "; ".join([f"{names[result.case.measure]} <= {result.case.target:g} {unit}", *own])
 
 
 def verdict(result: CaseResult) -> str:
     """Whether the aim is reached, and by how much it is missed."""
-    if result.achieved is None:
+    if not result.limited:
         return "nothing predicted"
     if result.met:
         return "met"
-    over = result.achieved - result.case.target
-    missed = f"missed by {over:.2f}" if over > 0 else f"met by {len(result.outcomes) - len(result.failed)} rows only"
+    over = [f"{group} missed by {error - most:.2f}".strip() for group, (error, most) in result.limited.items()
+            if error > most]  # fmt: skip
+    missed = "; ".join(over) or f"met by {len(result.outcomes) - len(result.failed)} rows only"
     return f"{missed}, reported only" if result.case.reported_only else missed
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npusim.errors import ConfigError
 
-WORKLOAD_KEYS = ("mapping", "seed", "name", "level")
+WORKLOAD_KEYS = ("mapping", "seed", "name", "level", "model_options")
 """First steps of the keys that change the workload; ``chip.name`` is the way to the chip's key of the same name."""
 
 

@@ -22,12 +22,16 @@ Count = Any
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of work as a unit sees it: the operator's name, the element types it reads, its iteration space."""
+    """A piece of work as a unit sees it: the operator's name, the element types it reads, its iteration space.
+
+    ``unrolling`` is which of the unit's unrollings its mapping demands (see :func:`chosen`); None: the fastest.
+    """
 
     operator: str
     operands: tuple[DType, ...]
     accumulator: DType
     work: Work
+    unrolling: str | int | None = None
 
 
 class UnitSpec(ABC):
@@ -50,6 +54,19 @@ class UnitSpec(ABC):
     @abstractmethod
     def cycles(self, task: Task, extents: Sequence[Count]) -> Count:
         """Cycles the unit is busy with a box of these extents, operands in SRAM and nothing else in its way."""
+
+    @property
+    def unrollings(self) -> tuple[str, ...]:
+        """Names of the ways in which it can lay out a box's loops in space; none where there is nothing to tell."""
+        return ()
+
+    def unrolling(self, task: Task, extents: Sequence[int]) -> str | None:
+        """The one of ``unrollings`` that it takes for a box; None if it has none."""
+        return None
+
+    def fill_cycles(self, task: Task, extents: Sequence[Count]) -> Count:
+        """Those of ``cycles`` in which the unit fills or drains: all but the stream of operands; 0 if it is all."""
+        return 0
 
     @property
     def overlapped(self) -> bool:
@@ -81,6 +98,20 @@ class UnitSpec(ABC):
     @abstractmethod
     def peak_per_cycle(self, task: Task) -> tuple[int, int]:
         """Most points of the task's space per cycle, as a fraction (numerator, denominator): 100 % utilisation."""
+
+
+IM2COL = "im2col"
+"""Begins the name of every unrolling that does all reduced loops as one."""
+
+
+def chosen(unrollings: Sequence[str], choice: str | int | None) -> tuple[int, ...]:
+    """Which of ``unrollings`` a person means by a name, a place in the list, or a word such as ``im2col`` for all that
+    begin with it, before what they say in brackets.
+
+    >>> chosen(("out_channel 8 x in_channel 8", "im2col (out_channel 8 x reduction 8)"), "im2col")
+    (1,)
+    """
+    return tuple(i for i, name in enumerate(unrollings) if choice in (None, i, name, name.partition(" (")[0]))
 
 
 def product(counts: Iterable[Count]) -> Count:

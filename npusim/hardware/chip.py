@@ -9,14 +9,13 @@ from pydantic import Field
 
 from npusim.config import Hertz, NonNegative, record
 from npusim.errors import DoesNotFitError
-from npusim.hardware.base import Task, UnitSpec
+from npusim.hardware.base import Task, UnitSpec, chosen
 from npusim.hardware.energy_table import EnergyTable
 from npusim.hardware.memory import Dma, Dram, HostLink, Sram
 from npusim.hardware.output_pipeline import OutputPipeline
 from npusim.hardware.units.mac_array import MacArray
 from npusim.hardware.units.popcount import PopcountUnit
 from npusim.hardware.units.vector import VectorUnit
-from npusim.ir.work import UnitKind
 
 Unit = Annotated[MacArray | PopcountUnit | VectorUnit, Field(discriminator="kind")]
 
@@ -89,18 +88,10 @@ class Chip:
             base += u.instances * u.accumulator_bytes if isinstance(u, MacArray) else 0
         return base
 
-    def unit_of(self, kind: UnitKind, name: str | None = None) -> UnitSpec | None:
-        """The first unit that serves this kind of work, or the one called ``name``; None if there is none."""
-        return next((u for u in self.units if u.serves is kind and name in (None, u.label)), None)
-
-    def unit_for(self, tasks: Sequence[Task], where: str, name: str | None = None) -> UnitSpec:
-        """The first of :meth:`units_for`."""
-        return self.units_for(tasks, where, name)[0]
-
     def units_for(self, tasks: Sequence[Task], where: str, name: str | None = None) -> list[UnitSpec]:
         """The units that can do all ``tasks``, which are of one kind; of these the one called ``name`` if given.
 
-        DoesNotFitError naming ``where``, the operator and what the chip lacks.
+        DoesNotFitError naming ``where``, the operator and what the chip lacks, be it the unrolling of a task.
         """
         task = tasks[0]
         kind = task.work.unit
@@ -120,7 +111,7 @@ class Chip:
         able: list[UnitSpec] = []
         problems = []
         for unit in named:
-            reason = next(((t.operator, r) for t in tasks if (r := unit.refuses(t)) is not None), None)
+            reason = next(((t.operator, r) for t in tasks if (r := _refusal(unit, t)) is not None), None)
             if reason is None:
                 able.append(unit)
             else:
@@ -128,3 +119,12 @@ class Chip:
         if not able:
             raise DoesNotFitError(problems)
         return able
+
+
+def _refusal(unit: UnitSpec, task: Task) -> str | None:
+    """Why ``unit`` cannot do ``task``; None if it can."""
+    if task.unrolling is not None and not chosen(unit.unrollings, task.unrolling):
+        have = f"it has {'; '.join(unit.unrollings)}" if unit.unrollings else "it has none"
+        remedy = "give one of them, its place in the list from 0, or im2col" if unit.unrollings else "leave it out"
+        return f"unit {unit.label!r} has no unrolling {task.unrolling!r} ({have}); {remedy}"
+    return unit.refuses(task)

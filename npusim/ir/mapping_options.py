@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from npusim.config import Positive, record
+from npusim.config import NonNegative, Positive, record
 
 
 @record
@@ -33,6 +33,13 @@ class LayerOptions:
     unit: Annotated[
         str | None, Field(description="name of the unit that takes the layer; null: the first that can")
     ] = None
+    unrolling: Annotated[
+        str | NonNegative | None,
+        Field(
+            description="how the unit's array lays out the loops: a name as in the report, a place in the chip's list, "
+            "or im2col; null: the fastest for each tile"
+        ),
+    ] = None
     resident: Annotated[bool | None, Field(description="keep the output in SRAM for its readers; null: searched")] = (
         None
     )
@@ -51,9 +58,7 @@ class MappingOptions:
     buffers: Annotated[
         Annotated[int, Field(ge=1, le=64)] | None, Field(description="slots per operand in every layer; null: searched")
     ] = None
-    candidates: Annotated[Positive, Field(description="most tilings weighed per layer, loop order and buffering")] = (
-        2048
-    )
+    candidates: Annotated[Positive, Field(description="most tilings weighed per layer, loop order and buffering")] = 256
     smaller_memories: Annotated[
         bool | None,
         Field(

@@ -1,4 +1,4 @@
-"""How many points of an iteration space read inside an operand: the taps that are not on padding."""
+"""How an iteration space meets an operand: the taps that are not on padding, and the elements that are touched."""
 
 from __future__ import annotations
 
@@ -30,6 +30,30 @@ def dense_points(work: Work) -> int:
     A point counts once, however many bit planes it is made of.
     """
     return prod(-(-d.extent // d.every) for d in work.dims if d.loop is not Loop.BIT_PLANE)
+
+
+def elements_touched(work: Work, access: Access, shape: tuple[int, ...]) -> int:
+    """Elements of the operand of ``shape`` that the points of the whole space touch; a stride above the kernel skips
+    some. Exact where the axes share no dimension, as in convolutions, products and pools; where they do, 0.
+    """
+    extents = {d.name: d.extent for d in work.dims}
+    used = [name for a in access.axes for name in {name for name, _ in a.terms}]
+    if len(used) != len(set(used)):
+        return 0
+    return prod(_indices(a, n, extents) for a, n in zip(access.axes, shape, strict=True))
+
+
+def _indices(axis: Axis, n: int, extents: dict[str, int]) -> int:
+    """Indices 0..n-1 of the axis that are touched."""
+    if axis.whole >= 0:
+        return min(axis.whole, n)
+    found = np.array([axis.offset], np.int64)
+    for name in {name for name, _ in axis.terms}:
+        step = sum(c for other, c in axis.terms if other == name)
+        found = np.unique(found[:, None] + step * np.arange(extents[name]))
+    found = np.unique(found // axis.divisor)
+    found = np.unique(found[:, None] + np.arange(axis.extra + 1))
+    return int(((found >= 0) & (found < n)).sum())
 
 
 def _inside(axis: Axis, n: int, extents: dict[str, int]) -> int:

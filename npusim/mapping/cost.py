@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from npusim.graph.region import Region
 from npusim.hardware import Chip, Task, UnitSpec, largest, product
@@ -14,15 +15,17 @@ from npusim.hardware.units.popcount import PopcountUnit
 from npusim.hardware.units.vector import VectorUnit
 from npusim.ir.work import Access, Loop, UnitKind
 from npusim.numerics.types import DType, ceil_div
+from npusim.program.program import Compute, TileProgram
 
 
 class RegionCost:
     """Costs of boxes of one region on one chip; every method takes ints or arrays of candidate extents.
 
-    Construction raises DoesNotFitError if the chip lacks a unit or an operator.
+    ``unit`` and ``unrolling`` are what the layer's mapping states. Construction raises DoesNotFitError if the chip
+    lacks a unit, an operator or the unrolling.
     """
 
-    def __init__(self, region: Region, chip: Chip, unit: str | None = None) -> None:
+    def __init__(self, region: Region, chip: Chip, unit: str | None = None, unrolling: str | int | None = None) -> None:
         self.region, self.chip = region, chip
         self.work = region.work
         where = f"layer {region.name!r}"
@@ -30,7 +33,7 @@ class RegionCost:
             Task(m.op.name, tuple(t.dtype for t in m.bound.operands), m.bound.accumulator, m.bound.work)
             for m in region.members
         ]
-        self.task = tasks[0]
+        self.task = tasks[0] = replace(tasks[0], unrolling=unrolling)
         self.on_vector = self.work.unit is UnitKind.VECTOR
         self.tail_tasks = tasks[1:]
         able = chip.units_for(tasks if self.on_vector else tasks[:1], where, unit)
@@ -147,6 +150,22 @@ class RegionCost:
             return "output_path"
         return "compute"
 
+    def stream_and_fill_cycles(self, extents: Sequence[int], first: bool, last: bool) -> tuple[int, int]:
+        """Of the cycles of one box, those in which operands stream through its unit, and those that fill and drain it.
+
+        Skew, reloads, pipelines and start-up fill; beside a slower output pipeline only its latency is seen, beside a
+        slower SRAM port nothing. What is left of the cycles is due to ``limit``, or else overhead of the command.
+        """
+        fill = self.unit.fill_cycles(self.task, extents)
+        if isinstance(self.unit, VectorUnit):
+            fill = self.unit.startup_cycles
+            stream = self.compute_cycles(extents, last) - fill - self.chip.control.command_cycles
+            return int(stream), 0 if self.limit(extents, first, last) == "sram_port" else fill
+        stream = self.unit.cycles(self.task, extents) - fill
+        limit = self.limit(extents, first, last)
+        behind = self.chip.output_pipeline.latency_cycles if last and not self.unit.overlapped else 0
+        return int(stream), {"sram_port": 0, "output_path": behind, "compute": int(fill) + behind}[limit]
+
     def port_cycles(self, extents: Sequence[Count], first: bool, last: bool) -> Count:
         """Cycles the box holds its SRAM port: operands as often as the unit re-reads them, sums, results for SRAM."""
         read, written = self.port_words(extents, first, last)
@@ -176,6 +195,12 @@ class RegionCost:
     def box_cycles(self, extents: Sequence[Count], first: bool = True, last: bool = True) -> Count:
         """Cycles of a box with all its operands in SRAM and the port to itself."""
         return largest(self.compute_cycles(extents, last), self.port_cycles(extents, first, last))
+
+
+def region_costs(program: TileProgram, chip: Chip) -> list[RegionCost]:
+    """The costs of each layer of a program, on the unit that takes its commands and as its mapping unrolls it."""
+    taken_by = {c.layer: c.queue.engine for c in program if isinstance(c, Compute)}
+    return [RegionCost(r, chip, taken_by.get(k), program.unrollings.get(k)) for k, r in enumerate(program.regions)]
 
 
 class TransferCost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product as cartesian
 from math import prod
 
@@ -11,89 +11,24 @@ from npusim.graph.passes.fold_aliases import Aliases
 from npusim.hardware import Chip
 from npusim.ir.box import Box
 from npusim.ir.work import Loop, Work
+from npusim.mapping.interleave import EVERY_LAYER, Lane, in_ideal_order, lane_of, loads_early
 from npusim.mapping.plan import LayerPlan, Plan
+from npusim.mapping.slot_states import Bytes, Resident, SlotState, merge
 from npusim.numerics.types import DType
 from npusim.program.program import Command, Compute, Load, Queue, Ref, Slot, Store, TileProgram
-
-_STORES = Queue("store", 0)
-"""Stands for the stores in bookkeeping: where they share a channel with loads, loads may still overtake them."""
-
-
-class _Bytes:
-    """Who used each byte last, at the granularity of slots: what a new slot must wait for."""
-
-    def __init__(self) -> None:
-        self.pieces: list[tuple[int, int, _SlotState]] = []
-
-    def place(self, state: _SlotState, lo: int, hi: int) -> None:
-        kept: list[tuple[int, int, _SlotState]] = []
-        for a, b, other in self.pieces:
-            if b <= lo or hi <= a:
-                kept.append((a, b, other))
-                continue
-            state.under.append(other)
-            if a < lo:
-                kept.append((a, lo, other))
-            if hi < b:
-                kept.append((hi, b, other))
-        kept.append((lo, hi, state))
-        self.pieces = kept
-
-
-class _SlotState:
-    """A slot while commands are emitted: its contents and the last command of each queue that used it."""
-
-    def __init__(self, slot: Slot) -> None:
-        self.slot = slot
-        self.holds: Box | None = None
-        self.filled_by = -1
-        self.users: dict[Queue, int] = {}
-        self.written = False
-        self.under: list[_SlotState] = []
-
-    def waits(self) -> dict[Queue, int]:
-        """What must have finished before the slot is written again."""
-        found = dict(self.users)
-        if not self.written:
-            for other in self.under:
-                for q, c in other.waits().items():
-                    found[q] = max(c, found.get(q, -1))
-        return found
-
-    def wrote(self, queue: Queue, command: int, box: Box) -> None:
-        self.users = {queue: command}
-        self.holds, self.filled_by, self.written = box, command, True
-        self.under = []
-
-
-class _Resident:
-    """A value that stays in SRAM: its slot, who used the bytes before, and which command made which box."""
-
-    def __init__(self, state: _SlotState) -> None:
-        self.state = state
-        self.before = state.waits()
-        self.made: list[tuple[Box, Queue, int]] = []
-        self.views: dict[str, Slot] = {}
-
-    def makers(self, box: Box | None) -> dict[Queue, int]:
-        """The last maker per queue of what a read of ``box`` touches (None: all of it)."""
-        found: dict[Queue, int] = {}
-        for made, queue, command in self.made:
-            if box is None or made.intersects(box):
-                found[queue] = command
-        return found
 
 
 class Emitter:
     """Emits the commands of a plan; :meth:`program` returns them as a tile program."""
 
     def __init__(self, graph: Graph, aliases: Aliases, plan: Plan, chip: Chip, overlap: bool = True) -> None:
-        self.overlap, self.layers_before = overlap, dict[Queue, int]()
+        self.overlap, self.layers_before = overlap, dict[Lane, int]()
         self.graph, self.root, self.plan, self.chip = graph, aliases.root, plan, chip
         self.slots: list[Slot] = []
-        self.bytes = _Bytes()
+        self.bytes = Bytes()
         self.commands: list[Command] = []
-        self.residents: dict[str, _Resident] = {}
+        self.residents: dict[str, Resident] = {}
+        self.box_cycles: dict[object, int] = {}
         self.stored: dict[str, list[tuple[Box, int]]] = {}
         channels = chip.dma.channels
         self.store_queue = Queue("dma", channels - 1)
@@ -101,30 +36,44 @@ class Emitter:
         self.data_queues = [Queue("dma", i) for i in range(1, channels - 1)] or [Queue("dma", 0)]
 
     def program(self) -> TileProgram:
-        """The whole program, loads moved as early as their dependencies allow."""
+        """The whole program: independent layers side by side, loads as early as their dependencies allow."""
         for number, layer in enumerate(self.plan.layers):
             if not self.overlap:
-                self.layers_before = {
-                    _STORES if isinstance(c, Store) else c.queue: c.id for c in self.commands if not isinstance(c, Load)
-                }
+                self.layers_before = {lane_of(c): c.id for c in self.commands if not isinstance(c, Load)}
             self._layer(number, layer)
-        commands = _loads_early(self.commands)
-        regions = tuple(p.region for p in self.plan.layers)
-        return TileProgram(self.graph, regions, self.root, self.chip.on_chip_bytes, tuple(self.slots), tuple(commands))
+        commands = loads_early(in_ideal_order(self.commands, self._cycles))
+        layers = self.plan.layers
+        demanded = {k: u for k, p in enumerate(layers) if (u := p.cost.task.unrolling) is not None}
+        return TileProgram(
+            self.graph,
+            tuple(p.region for p in layers),
+            self.root,
+            self.chip.on_chip_bytes,
+            tuple(self.slots),
+            tuple(commands),
+            demanded,
+        )
+
+    def _cycles(self, command: Compute) -> int:
+        cost = self.plan.layers[command.layer].cost
+        key = command.layer, command.box.shape, command.first, command.last
+        if key not in self.box_cycles:
+            self.box_cycles[key] = int(cost.box_cycles(command.box.shape, command.first, command.last))
+        return self.box_cycles[key]
 
     # -- slots ------------------------------------------------------------------------------------------------
 
     def _slot(self, value: str, dtype: DType, shape: tuple[int, ...], offset: int, nbytes: int, whole: bool) -> (
-        _SlotState
+        SlotState
     ):  # fmt: skip
         index = len(self.slots)
         slot = Slot(index, offset, nbytes, value, dtype, shape, self.chip.sram.stored_shape(shape), whole, index)
         self.slots.append(slot)
-        state = _SlotState(slot)
+        state = SlotState(slot)
         self.bytes.place(state, offset, offset + nbytes)
         return state
 
-    def _view(self, resident: _Resident, value: str) -> Slot:
+    def _view(self, resident: Resident, value: str) -> Slot:
         """The slot through which ``value``, a reshape of the resident value, is read."""
         base = resident.state.slot
         if value == base.value:
@@ -142,7 +91,7 @@ class Emitter:
     def _layer(self, number: int, plan: LayerPlan) -> None:
         region, cost, mapping = plan.region, plan.cost, plan.mapping
         work = region.work
-        pools: list[list[_SlotState]] = []
+        pools: list[list[SlotState]] = []
         for x, offsets in zip(region.inputs, plan.input_slots, strict=True):
             shape = tuple(int(n) for n in cost.tile_shape(x.access, x.type.shape, mapping.tile))
             nbytes = int(cost.slot_bytes(shape, x.type.dtype))
@@ -156,36 +105,37 @@ class Emitter:
         if plan.output_resident:
             offset, life = self.plan.residents[out]
             shape = cost.output.shape
-            self.residents[out] = _Resident(self._slot(out, cost.output.dtype, shape, offset, life.nbytes, True))
+            self.residents[out] = Resident(self._slot(out, cost.output.dtype, shape, offset, life.nbytes, True))
 
         for tile_number, box, first, last in _steps(plan):
             sums = tile_number % max(len(acc_pool), cost.unit.instances)
             queue = Queue(cost.engine, sums % cost.unit.instances)
             accumulator = acc_pool[sums] if acc_pool else None
-            refs, waits = self._operands(number, plan, pools, box, queue, last)
-            _merge(waits, self.layers_before)
+            lane = queue, EVERY_LAYER
+            refs, waits = self._operands(number, plan, pools, box, last)
+            merge(waits, self.layers_before)
             command = len(self.commands)
             out_box = work.write.footprint(work.index, box)
             acc_ref = result = None
-            target: _SlotState | None = None
+            target: SlotState | None = None
             if accumulator is not None:
                 acc_ref = Ref(accumulator.slot.index, out_box)
-                _merge(waits, {q: c for q, c in accumulator.waits().items() if q != queue})
+                merge(waits, {other: c for other, c in accumulator.waits().items() if other != lane})
             if last:
                 if plan.output_resident:
                     target = self.residents[out].state
-                    _merge(waits, self.residents[out].before)
+                    merge(waits, self.residents[out].before)
                 else:
                     target = out_pool[0]
                     out_pool.append(out_pool.pop(0))
-                    _merge(waits, target.waits())
+                    merge(waits, target.waits())
                 result = Ref(target.slot.index, out_box)
             self.commands.append(
                 Compute(
                     command,
                     queue,
                     number,
-                    _deps(waits, queue, cost.unit.overlapped),
+                    _deps(waits, lane, cost.unit.overlapped),
                     box,
                     refs,
                     acc_ref,
@@ -198,40 +148,40 @@ class Emitter:
                 if ref is not None:
                     for s in pool:
                         if s.slot.index == ref.slot:
-                            s.users[queue] = command
+                            s.users[lane] = command
             for x, r in zip(region.inputs, plan.resident, strict=True):
                 if r:
-                    self.residents[self.root[x.value]].state.users[queue] = command
+                    self.residents[self.root[x.value]].state.users[lane] = command
             if accumulator is not None:
                 if last:
-                    accumulator.users[queue] = command
+                    accumulator.users[lane] = command
                 else:
-                    accumulator.wrote(queue, command, out_box)
+                    accumulator.wrote(lane, command, out_box)
             if last and target is not None:
                 if plan.output_resident:
                     resident = self.residents[out]
-                    resident.made.append((out_box, queue, command))
-                    target.users[queue] = command
+                    resident.made.append((out_box, lane, command))
+                    target.users[lane] = command
                     target.written = True
                 else:
-                    target.wrote(queue, command, out_box)
+                    target.wrote(lane, command, out_box)
                 if plan.store_output:
-                    self._store(number, target, out_box, queue, command)
+                    self._store(number, target, out_box, command)
 
-    def _store(self, number: int, target: _SlotState, box: Box, queue: Queue, after: int) -> None:
+    def _store(self, number: int, target: SlotState, box: Box, after: int) -> None:
         command = len(self.commands)
         self.commands.append(Store(command, self.store_queue, number, (after,), Ref(target.slot.index, box)))
-        target.users[_STORES] = command
+        target.users[lane_of(self.commands[command])] = command
         self.stored.setdefault(target.slot.value, []).append((box, command))
 
     def _operands(
-        self, number: int, plan: LayerPlan, pools: list[list[_SlotState]], box: Box, queue: Queue, last: bool
-    ) -> tuple[tuple[Ref | None, ...], dict[Queue, int]]:
+        self, number: int, plan: LayerPlan, pools: list[list[SlotState]], box: Box, last: bool
+    ) -> tuple[tuple[Ref | None, ...], dict[Lane, int]]:
         """Where the operands of a box lie, emitting the loads that bring them, and what the box must wait for."""
         region = plan.region
         refs: list[Ref | None] = []
-        waits: dict[Queue, int] = {}
-        missing: dict[tuple[Queue, bool], list[tuple[_SlotState, Box]]] = {}
+        waits: dict[Lane, int] = {}
+        missing: dict[tuple[Queue, bool], list[tuple[SlotState, Box]]] = {}
         for i, x in enumerate(region.inputs):
             if x.access.final and not last:
                 refs.append(None)
@@ -244,7 +194,7 @@ class Emitter:
                 resident = self.residents[self.root[x.value]]
                 slot = self._view(resident, x.value)
                 made = x.access.footprint(region.work.index, _ahead(region.work, box, plan.cost.rows_ahead))
-                _merge(waits, resident.makers(made if slot is resident.state.slot else None))
+                merge(waits, resident.makers(made if slot is resident.state.slot else None))
                 refs.append(Ref(slot.index, want))
                 continue
             pool = pools[i]
@@ -257,24 +207,23 @@ class Emitter:
                 missing.setdefault((load_queue, there), []).append((state, want))
                 state.holds = want
             elif state.filled_by >= 0:
-                waits[self.commands[state.filled_by].queue] = max(
-                    state.filled_by, waits.get(self.commands[state.filled_by].queue, -1)
-                )
+                merge(waits, {lane_of(self.commands[state.filled_by]): state.filled_by})
             refs.append(Ref(state.slot.index, want))
         for (load_queue, there), parts in missing.items():
             before = {} if there else dict(self.layers_before)
             for state, want in parts:
-                _merge(before, state.waits())
+                merge(before, state.waits())
                 stores = [c for b, c in self.stored.get(self.root[state.slot.value], ())
                           if state.slot.value != self.root[state.slot.value] or b.intersects(want)]  # fmt: skip
                 if stores:
-                    _merge(before, {_STORES: stores[-1]})
+                    merge(before, {lane_of(self.commands[stores[-1]]): stores[-1]})
             command = len(self.commands)
             refs_in = tuple(Ref(s.slot.index, want) for s, want in parts)
-            self.commands.append(Load(command, load_queue, number, _deps(before, load_queue), refs_in))
+            lane = load_queue, number
+            self.commands.append(Load(command, load_queue, number, tuple(sorted(before.values())), refs_in))
             for state, want in parts:
-                state.wrote(load_queue, command, want)
-            waits[load_queue] = command
+                state.wrote(lane, command, want)
+            waits[lane] = command
         return tuple(refs), waits
 
 
@@ -283,17 +232,11 @@ def _ahead(work: Work, box: Box, rows: int) -> Box:
     return Box(box.lo, tuple(hi + rows * (d.loop is Loop.ROW) for hi, d in zip(box.hi, work.dims, strict=True)))
 
 
-def _merge(into: dict[Queue, int], more: dict[Queue, int]) -> None:
-    for q, c in more.items():
-        into[q] = max(c, into.get(q, -1))
-
-
-def _deps(waits: dict[Queue, int], queue: Queue, overlapped: bool = False) -> tuple[int, ...]:
-    """One dependency a queue is enough, as queues finish in order; a compute queue runs one command at a time.
-
-    On an ``overlapped`` unit results come after the command, and the next must be told to wait for them.
+def _deps(waits: dict[Lane, int], lane: Lane, overlapped: bool) -> tuple[int, ...]:
+    """What a computation in ``lane`` waits for: one command a lane, as lanes finish in order; its own runs one at a
+    time. On an ``overlapped`` unit results come after the command, and the next must be told to wait for them.
     """
-    return tuple(sorted(c for q, c in waits.items() if q != queue or q.engine == "dma" or overlapped))
+    return tuple(sorted(c for other, c in waits.items() if other != lane or overlapped))
 
 
 def _steps(plan: LayerPlan) -> Iterator[tuple[int, Box, bool, bool]]:
@@ -321,29 +264,3 @@ def _steps(plan: LayerPlan) -> Iterator[tuple[int, Box, bool, bool]]:
                 lo[i] = a
             hi = tuple(min(a + t, d.extent) for a, t, d in zip(lo, mapping.tile, dims, strict=True))
             yield group * len(seen) + tile_number, Box(tuple(lo), hi), first, last
-
-
-def _loads_early(commands: Sequence[Command]) -> list[Command]:
-    """Move each load to just behind the last command it depends on, keeping the loads' own order; renumber.
-
-    DMA commands hold the DRAM bus in the order of the program, so this is what lets a load run ahead of stores
-    that still wait for their tile.
-    """
-    loads = [c for c in commands if isinstance(c, Load)]
-    others = [c for c in commands if not isinstance(c, Load)]
-    number: dict[int, int] = {}
-    out: list[Command] = []
-    a = b = 0
-
-    def emit(c: Command) -> None:
-        number[c.id] = len(out)
-        out.append(c._replace(id=len(out), deps=tuple(sorted(number[d] for d in c.deps))))
-
-    while a < len(loads) or b < len(others):
-        if a < len(loads) and all(d in number for d in loads[a].deps):
-            emit(loads[a])
-            a += 1
-        else:
-            emit(others[b])
-            b += 1
-    return out

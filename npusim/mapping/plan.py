@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from npusim.errors import InputError
 from npusim.graph.graph import Graph
@@ -13,8 +12,10 @@ from npusim.graph.region import Region
 from npusim.hardware import Chip
 from npusim.ir.mapping_options import LayerOptions, MappingOptions
 from npusim.mapping.allocate import Interval, Lifetime, place_lifetimes, place_side_by_side, place_slots
+from npusim.mapping.candidates import NEVER, Candidates
 from npusim.mapping.cost import RegionCost
-from npusim.mapping.search import NEVER, Candidates, LayerMapping, candidates, does_not_fit, open_sums, streamed_copies
+from npusim.mapping.layer_slots import own_accumulators, slot_sizes, streamed_offsets
+from npusim.mapping.search import LayerMapping, candidates, choose, does_not_fit
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Planner:
                 [f"mapping: no layer is called {n!r}; the layers are {', '.join(sorted(names))}" for n in unknown]
             )
         memo: dict[object, Candidates] = {}
+        self._chosen: dict[object, LayerMapping | None] = {}
         self.layers = [self._layer(r, memo) for r in regions]
         self.must_store = {self.root[v] for v in graph.outputs}
         self.lifetimes = self._lifetimes()
@@ -70,7 +72,7 @@ class Planner:
     def _layer(self, region: Region, memo: dict[object, Candidates]) -> _Layer:
         """The layer on the unit stated, else on that with the fewest estimated cycles; the first of equals."""
         options = self.options.layers.get(region.name, LayerOptions())
-        able = RegionCost(region, self.chip, options.unit).able
+        able = RegionCost(region, self.chip, options.unit, options.unrolling).able
         choices = [self._layer_on(region, replace(options, unit=unit), memo) for unit in able]
 
         def estimate(layer: _Layer) -> int:
@@ -81,7 +83,7 @@ class Planner:
         return choices[0] if len(choices) == 1 else min(choices, key=estimate)
 
     def _layer_on(self, region: Region, options: LayerOptions, memo: dict[object, Candidates]) -> _Layer:
-        cost = RegionCost(region, self.chip, options.unit)
+        cost = RegionCost(region, self.chip, options.unit, options.unrolling)
         if options.buffers is None and self.options.buffers is not None:
             options = replace(options, buffers=self.options.buffers)
         key = (
@@ -238,10 +240,10 @@ class Planner:
         budget = self._free(k, stays)
         avoid, used = (before, used) if self.options.prefetch else ([], [])
         while True:
-            mapping = layer.found.pick(resident, output_resident, store, budget)
+            mapping = self._choose(layer, resident, output_resident, store, budget)
             if mapping is None:
                 return None
-            sizes, owners = self._slot_sizes(layer, mapping, resident, output_resident)
+            sizes, owners = slot_sizes(layer.cost, mapping, resident, output_resident)
             offsets = place_slots(sizes, busy, avoid, self.capacity, used)
             if offsets is not None:
                 break
@@ -252,75 +254,16 @@ class Planner:
         plan = LayerPlan(
             layer.region, layer.cost, mapping, resident, output_resident, store,
             tuple(tuple(by_owner.get(i, ())) for i in range(len(resident))),
-            tuple(by_owner.get(-1, ())) or self._streamed(layer, mapping),
-            tuple(by_owner.get(-2, ())) or self._own_accumulators(layer, mapping),
+            tuple(by_owner.get(-1, ())) or streamed_offsets(layer.cost, mapping),
+            tuple(by_owner.get(-2, ())) or own_accumulators(layer.cost, mapping),
         )  # fmt: skip
         return plan, [(o, o + n) for o, n in zip(offsets, sizes, strict=True)]
 
-    def _own_accumulators(self, layer: _Layer, mapping: LayerMapping) -> tuple[int, ...]:
-        """Offsets of partial sums in the memory their unit has for them: tile i in that of instance i % instances."""
-        dims, cost = layer.region.work.dims, layer.cost
-        split = any(d.reduce and t < d.extent for d, t in zip(dims, mapping.tile, strict=True))
-        if not split or not cost.accumulator_bytes:
-            return ()
-        base, instances = self.chip.accumulator_base(cost.unit), cost.unit.instances
-        nbytes = int(cost.slot_bytes(cost.output_shape(mapping.tile), cost.accumulator))
-        trips = [-(-d.extent // t) for d, t in zip(dims, mapping.tile, strict=True)]
-        return tuple(
-            base + i % instances * cost.accumulator_bytes + i // instances * nbytes
-            for i in range(max(open_sums(dims, mapping.order, trips), instances))
-        )
-
-    def _streamed(self, layer: _Layer, mapping: LayerMapping) -> tuple[int, ...]:
-        """Offsets of results that leave for DRAM while they are computed; none where they go to SRAM."""
-        if not layer.cost.streamed_bytes:
-            return ()
-        shape = layer.cost.output_shape(mapping.tile)
-        nbytes = int(layer.cost.slot_bytes(shape, layer.cost.output.dtype))
-        dims = zip(layer.region.work.dims, mapping.tile, strict=True)
-        outputs = prod(-(-d.extent // t) for d, t in dims if not d.reduce)
-        return tuple(self.chip.streamed_base + i * nbytes for i in range(min(outputs, streamed_copies(layer.cost))))
-
-    def _slot_sizes(
-        self, layer: _Layer, mapping: LayerMapping, resident: Sequence[bool], output_resident: bool
-    ) -> tuple[list[int], list[int]]:
-        """Bytes of every slot of a layer and whose it is: input i, -1 the output, -2 partial sums."""
-        cost, dims = layer.cost, layer.region.work.dims
-        more = cost.unit.instances - 1
-        sizes: list[int] = []
-        owners: list[int] = []
-
-        def add(owner: int, nbytes: int, copies: int) -> None:
-            sizes.extend([nbytes] * copies)
-            owners.extend([owner] * copies)
-
-        trips = [-(-d.extent // t) for d, t in zip(dims, mapping.tile, strict=True)]
-        for i, x in enumerate(layer.region.inputs):
-            if not resident[i]:
-                shape = cost.tile_shape(x.access, x.type.shape, mapping.tile)
-                copies = min(fetches(layer.region, i, mapping, trips), mapping.buffers + more)
-                add(i, int(cost.slot_bytes(shape, x.type.dtype)), copies)
-        out = cost.output_shape(mapping.tile)
-        splits = outputs = 1
-        for d, n in zip(dims, trips, strict=True):
-            splits, outputs = (splits * n, outputs) if d.reduce else (splits, outputs * n)
-        if not output_resident and not cost.streamed_bytes:
-            add(-1, int(cost.slot_bytes(out, cost.output.dtype)), min(outputs, mapping.buffers + more))
-        if splits > 1 and not cost.accumulator_bytes:
-            tiles = max(open_sums(dims, mapping.order, trips), cost.unit.instances)
-            add(-2, int(cost.slot_bytes(out, cost.accumulator)), tiles)
-        return sizes, owners
-
-
-def fetches(region: Region, which: int, mapping: LayerMapping, trips: Sequence[int]) -> int:
-    """How often the tile of input ``which`` changes over the loops of ``mapping``."""
-    access = region.inputs[which].access
-    used = {region.work.index[n] for a in access.axes for n, _ in a.terms}
-    total = running = 1
-    for i in mapping.order:
-        if mapping.reload and access.final and region.work.dims[i].reduce:
-            continue
-        running *= trips[i]
-        if (i in used or mapping.reload) and trips[i] > 1:
-            total = running
-    return total
+    def _choose(self, layer: _Layer, resident: tuple[bool, ...], output: bool, store: bool, budget: int) -> (
+        LayerMapping | None
+    ):  # fmt: skip
+        """The search's choice; layers that share their candidates share it too."""
+        key = id(layer.found), resident, output, store, budget
+        if key not in self._chosen:
+            self._chosen[key] = choose(layer.cost, layer.found, resident, output, store, budget)
+        return self._chosen[key]

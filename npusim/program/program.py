@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from npusim.graph.graph import Graph
@@ -99,7 +99,8 @@ class TileProgram:
     """Commands in an order in which every dependency points backwards.
 
     ``regions[layer]`` is what the commands of a layer compute. ``home`` maps values to the value whose DRAM buffer
-    they share. DMA commands hold the DRAM bus in the order of the commands.
+    they share. DMA commands hold the DRAM bus in the order of the commands. ``unrollings[layer]`` is how the mapping
+    demands that the unit lay out the loops of a layer; layers not in it take the fastest way.
     """
 
     graph: Graph
@@ -108,6 +109,7 @@ class TileProgram:
     sram_bytes: int
     slots: tuple[Slot, ...]
     commands: tuple[Command, ...]
+    unrollings: Mapping[int, str | int] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Command]:
         return iter(self.commands)

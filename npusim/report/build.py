@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from math import prod
+from math import ceil, prod
 
 from npusim.energy import area, priced
 from npusim.graph.region import Region
@@ -16,6 +17,7 @@ from npusim.mapping.plan import Plan
 from npusim.program.program import Compute, Load, TileProgram
 from npusim.report.result import EngineFigures, LayerFigures, Totals
 from npusim.timing.accounting import Segment, segments, split_by_layer, windows
+from npusim.timing.bound import Bound, bound_cycles, layer_bounds, run_bound
 from npusim.timing.costs import ComputeCost, DmaCost
 from npusim.timing.timeline import Span, Timeline
 
@@ -40,6 +42,7 @@ def figures(
     spans: list[list[Span]] = [[] for _ in program.regions]
     for s in timeline:
         spans[s.layer].append(s)
+    bounds = layer_bounds(program, [layer.cost for layer in plan.layers], chip, costs)
     layers = []
     for k, layer in enumerate(plan.layers):
         mine = spans[k]
@@ -66,6 +69,8 @@ def figures(
                 cycles=found[k].cycles,
                 span_cycles=max(s.finish for s in mine) - min(s.start for s in mine),
                 compute_cycles=sum(s.busy for s in work),
+                compute_cycles_by_part=_by_part(work, costs),
+                bank_conflict_cycles=_bank_conflict_cycles(work, program, costs, layer.cost, chip),
                 macs=macs,
                 useful_macs=useful,
                 utilization=_utilization(layer.cost, active),
@@ -80,13 +85,16 @@ def figures(
                 tiles=len(work),
                 sram_bytes=layer.mapping.sram_bytes,
                 output_in_sram=layer.output_resident,
+                bound_cycles=bound_cycles(bounds[k]),
+                bound_resources=_rounded_up(bounds[k]),
                 estimate_cycles=layer.mapping.estimate_cycles,
                 overflow_events=overflow_events.get(region.name, 0),
                 energy_femtojoules=None if spent is None else _with_leakage(spent[k], found[k].cycles, chip),
+                unrolling=_unrolling(work, program, layer.cost),
             )
         )
     engines = tuple(_engine(str(q), _by_activity(ss)) for q, ss in parts.items())
-    return _totals(layers, plan, timeline, chip, len(program)), engines, tuple(layers)
+    return _totals(layers, plan, timeline, chip, len(program), run_bound(bounds)), engines, tuple(layers)
 
 
 def region_macs(region: Region) -> tuple[int, int]:
@@ -119,6 +127,52 @@ def _utilization(cost: RegionCost, active_cycles: int) -> float:
         numerator, denominator = cost.unit.peak_per_cycle(t)
         done += Fraction(dense_points(t.work) * denominator, numerator)
     return float(round(done / (active_cycles * cost.unit.instances), 6))
+
+
+def _by_part(work: Sequence[Span], costs: Sequence[ComputeCost | DmaCost]) -> dict[str, int]:
+    """Busy cycles of compute commands: streaming, filling and draining, and the rest by what set the cycles."""
+    total: dict[str, int] = {}
+    for s in work:
+        cost = costs[s.command]
+        assert isinstance(cost, ComputeCost), "the work of a layer is its compute commands"
+        rest = s.busy - cost.stream_cycles - cost.fill_cycles
+        why = "control" if cost.limit == "compute" else cost.limit
+        for part, cycles in (("stream", cost.stream_cycles), ("fill_drain", cost.fill_cycles), (why, rest)):
+            if cycles:
+                total[part] = total.get(part, 0) + cycles
+    return dict(sorted(total.items()))
+
+
+def _bank_conflict_cycles(
+    work: Sequence[Span], program: TileProgram, costs: Sequence[ComputeCost | DmaCost], cost: RegionCost, chip: Chip
+) -> int:
+    """Cycles that compute commands hold their SRAM port longer than with banks of one byte, where no word is wasted."""
+    ideal = replace(chip, sram=replace(chip.sram, banks=chip.sram.bytes_per_cycle))
+    spread = RegionCost(cost.region, ideal, cost.engine, cost.task.unrolling)
+    known: dict[object, int] = {}
+    total = 0
+    for s in work:
+        c, mine = program.commands[s.command], costs[s.command]
+        assert isinstance(c, Compute) and isinstance(mine, ComputeCost), "the work of a layer is its compute commands"
+        key = c.box.shape, c.first, c.last
+        if key not in known:
+            known[key] = mine.port_cycles - int(spread.port_cycles(*key))
+        total += known[key]
+    return total
+
+
+def _unrolling(work: Sequence[Span], program: TileProgram, cost: RegionCost) -> str | None:
+    """What the unit does at once in most of the busy cycles of compute commands, the first of equals."""
+    by_shape: dict[tuple[int, ...], int] = {}
+    for s in work:
+        c = program.commands[s.command]
+        assert isinstance(c, Compute), "the work of a layer is its compute commands"
+        by_shape[c.box.shape] = by_shape.get(c.box.shape, 0) + s.busy
+    cycles: dict[str | None, int] = {}
+    for shape, busy in by_shape.items():
+        name = cost.unit.unrolling(cost.task, shape)
+        cycles[name] = cycles.get(name, 0) + busy
+    return max(cycles, key=lambda name: cycles[name])
 
 
 def _with_leakage(spent: Mapping[str, int], cycles: int, chip: Chip) -> dict[str, int]:
@@ -157,24 +211,29 @@ def _engine(name: str, activities: Mapping[str, int]) -> EngineFigures:
     )
 
 
-def _totals(layers: Sequence[LayerFigures], plan: Plan, timeline: Timeline, chip: Chip, commands: int) -> Totals:
-    done = Fraction(0)
-    for layer in plan.layers:
-        if layer.cost.work.macs:
-            numerator, denominator = layer.cost.unit.peak_per_cycle(layer.cost.task)
-            done += Fraction(dense_points(layer.cost.work) * denominator, numerator * layer.cost.unit.instances)
+def _rounded_up(bound: Bound) -> dict[str, int]:
+    return {resource: ceil(cycles) for resource, cycles in sorted(bound.items()) if cycles}
+
+
+def _totals(
+    layers: Sequence[LayerFigures], plan: Plan, timeline: Timeline, chip: Chip, commands: int, bound: Bound
+) -> Totals:
     cycles = timeline.cycles
+    engines = sorted({layer.cost.engine for layer in plan.layers})
     peak = 0
     for k, layer in enumerate(plan.layers):
         stays = sum(v.nbytes for _, v in plan.residents.values() if v.first <= k <= v.last)
         peak = max(peak, stays + layer.mapping.sram_bytes)
     return Totals(
         cycles=cycles,
+        bound_cycles=bound_cycles(bound),
+        bound_resources=_rounded_up(bound),
+        estimate_cycles=sum(x.estimate_cycles for x in layers),
         clock_hz=chip.clock_hz,
         latency_seconds=float(Fraction(cycles, chip.clock_hz)),
         macs=sum(x.macs for x in layers),
         useful_macs=sum(x.useful_macs for x in layers),
-        mac_utilization=float(round(done / max(cycles, 1), 6)),
+        utilization={e: float(round(bound[e] / cycles, 6)) for e in engines},
         dram_read_bytes=sum(x.dram_read_bytes for x in layers),
         dram_write_bytes=sum(x.dram_write_bytes for x in layers),
         sram_peak_bytes=peak,

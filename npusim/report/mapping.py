@@ -11,7 +11,10 @@ from npusim.numerics.types import ceil_div
 
 
 def mapping_of(plan: Plan, switches: MappingOptions) -> MappingOptions:
-    """``switches`` with every layer's tile, order, buffers, unit and residency stated as they were chosen."""
+    """``switches`` with every layer's tile, order, buffers, unit and residency stated as they were chosen.
+
+    An unrolling is stated where it was stated before.
+    """
     layers = {p.region.name: _layer(p) for p in plan.layers}
     return MappingOptions(
         fuse=switches.fuse,
@@ -39,16 +42,22 @@ def _layer(plan: LayerPlan) -> LayerOptions:
         buffers=plan.mapping.buffers,
         reload=plan.mapping.reload,
         unit=plan.cost.engine,
+        unrolling=plan.cost.task.unrolling,
         resident=plan.output_resident,
     )
 
 
 def loop_nest(plan: LayerPlan) -> str:
-    """The loops of one layer, outermost first: those over tiles, what each operand does there, the tile itself."""
+    """The loops of one layer, outermost first: those over tiles, what each operand does there, the tile itself.
+
+    The first line says by which unrolling the unit does a whole tile.
+    """
     region, mapping = plan.region, plan.mapping
     dims = region.work.dims
     trips = [int(ceil_div(d.extent, t)) for d, t in zip(dims, mapping.tile, strict=True)]
-    lines = [f"{region.name}: {' + '.join(m.op.name for m in region.members)} -> {region.output_type}"]
+    space = plan.cost.unit.unrolling(plan.cost.task, mapping.tile)
+    by = f", by {space}" if space else ""
+    lines = [f"{region.name}: {' + '.join(m.op.name for m in region.members)} -> {region.output_type}{by}"]
     depth = 1
     for i in mapping.order:
         if trips[i] > 1:

@@ -35,6 +35,9 @@ class Manifest:
     options: Annotated[dict[str, Any], Field(description="mapping options and switches of the run")]
     seed: Annotated[int | None, Field(description="seed of the random inputs; None where all were given")]
     inputs: Annotated[tuple[Fingerprint, ...], Field(description="what went in, in graph order")]
+    remarks: Annotated[
+        tuple[str, ...], Field(description="how the model was read where its format leaves a choice")
+    ] = ()
 
 
 @record
@@ -61,6 +64,17 @@ class LayerFigures:
     cycles: NonNegative
     span_cycles: Annotated[NonNegative, Field(description="from its first command's start to its last one's finish")]
     compute_cycles: Annotated[NonNegative, Field(description="cycles its unit worked on it")]
+    compute_cycles_by_part: Annotated[
+        dict[str, NonNegative],
+        Field(
+            description="these, split: stream of operands, fill_drain, beyond them output_path and sram_port, and "
+            "control overhead; they sum to compute_cycles"
+        ),
+    ]
+    bank_conflict_cycles: Annotated[
+        NonNegative,
+        Field(description="cycles it holds its SRAM port for parts of words of the banks that carry none of its data"),
+    ]
     macs: Annotated[NonNegative, Field(description="multiply-accumulates, taps on padding included")]
     useful_macs: Annotated[NonNegative, Field(description="taps inside the image only")]
     utilization: Annotated[float, Field(ge=0, le=1, description="points done / (peak points a cycle x active cycles)")]
@@ -75,10 +89,25 @@ class LayerFigures:
     tiles: NonNegative
     sram_bytes: Annotated[NonNegative, Field(description="working set, without feature maps that stay")]
     output_in_sram: Annotated[bool, Field(description="the output stays in SRAM for its readers")]
-    estimate_cycles: Annotated[NonNegative, Field(description="the tile search's own estimate")]
+    bound_cycles: Annotated[
+        NonNegative, Field(description="closed-form lower bound of span_cycles: the largest of bound_resources")
+    ]
+    bound_resources: Annotated[
+        dict[str, NonNegative], Field(description="fewest cycles of each resource at its peak: of engine and DRAM")
+    ]
+    estimate_cycles: Annotated[
+        NonNegative, Field(description="closed-form estimate of span_cycles by which the tile search chose")
+    ]
     overflow_events: NonNegative
     energy_femtojoules: Annotated[
         Amounts | None, Field(description="by component, leakage over its cycles included; null: not modelled")
+    ] = None
+    unrolling: Annotated[
+        str | None,
+        Field(
+            description="loops that its array does at once; of tiles that differ, that of the most compute cycles; "
+            "null: its unit has no array"
+        ),
     ] = None
 
 
@@ -87,11 +116,23 @@ class Totals:
     """The whole run."""
 
     cycles: Annotated[NonNegative, Field(description="when the last command has finished")]
+    bound_cycles: Annotated[
+        NonNegative, Field(description="closed-form lower bound of cycles: the largest of bound_resources")
+    ]
+    bound_resources: Annotated[
+        dict[str, NonNegative], Field(description="fewest cycles of each resource at its peak, all layers added up")
+    ]
+    estimate_cycles: Annotated[
+        NonNegative, Field(description="sum of the layers' estimates: none overlapping the next")
+    ]
     clock_hz: Annotated[NonNegative, Field(description="clock of the chip")]
     latency_seconds: Annotated[float, Field(description="cycles at this clock")]
     macs: Annotated[NonNegative, Field(description="multiply-accumulates, taps on padding included")]
     useful_macs: Annotated[NonNegative, Field(description="taps inside the image only")]
-    mac_utilization: Annotated[float, Field(ge=0, le=1, description="MACs of what the arrays could do in all cycles")]
+    utilization: Annotated[
+        dict[str, Annotated[float, Field(ge=0, le=1)]],
+        Field(description="by engine: work done of what all of its instances could do in all cycles"),
+    ]
     dram_read_bytes: Annotated[NonNegative, Field(description="whole bursts, constants included")]
     dram_write_bytes: Annotated[NonNegative, Field(description="whole bursts")]
     sram_peak_bytes: Annotated[NonNegative, Field(description="most SRAM allocated in any layer")]
@@ -126,6 +167,10 @@ class Report:
     layers: Annotated[tuple[LayerFigures, ...], Field(description="figures of every layer, in order of execution")]
     checks: Annotated[tuple[Check, ...], Field(description="what the run compared and found")]
     outputs: Annotated[tuple[Fingerprint, ...], Field(description="what came out; empty with bits off")]
+    host: Annotated[
+        tuple[str, ...],
+        Field(description="float operators of the model that the host runs; their time is not modelled"),
+    ] = ()
 
     def to_json(self) -> str:
         """The report as indented JSON text, equal for equal reports."""

@@ -55,8 +55,8 @@ _STALLS = {
 @dataclass(frozen=True, slots=True)
 class _Column:
     """Cells of one column. ``least``: how narrow it may get (None: it keeps its width); ``drop``: the column with the
-    highest number goes first where all do not fit (0: never); ``middle``: text that is too long gives way there, not
-    at its end. ``note`` explains the column below the table."""
+    highest number goes first where all do not fit (0: never), negative ones only once names are at their shortest;
+    ``middle``: text that is too long gives way there, not at its end. ``note`` explains the column below the table."""
 
     header: str
     cells: Sequence[str]
@@ -102,7 +102,7 @@ def _layer_table(report: Report, ranked: Sequence[tuple[int, LayerFigures]], wid
     columns = [
         _Column("#", [str(i) for i, _ in ranked], right=True, note="#: order of execution."),
         _Column("Layer", names, least=28, middle=True),
-        _Column("Operators", [printable("+".join(r.operators)) for r in rows], least=14, drop=2),
+        _Column("Operators", [printable("+".join(r.operators)) for r in rows], least=12, drop=2),
         _Column("Engine", [printable(r.engine) for r in rows], drop=1),
         _Column(
             "Cycles",
@@ -110,25 +110,44 @@ def _layer_table(report: Report, ranked: Sequence[tuple[int, LayerFigures]], wid
             right=True,
             note="Cycles: from the end of the layers before to its own end; they sum to the run's.",
         ),
-        _Column("Share\n%", [percent(r.cycles, total) for r in rows], right=True, note="Share: of the run's cycles."),
+        _Column("Lower\nbound", [count(r.bound_cycles) for r in rows], right=True, drop=-7),
+        _Column(
+            "Esti-\nmate",
+            [count(r.estimate_cycles) for r in rows],
+            right=True,
+            drop=-6,
+            note="Lower bound, estimate: closed forms of the layer by itself, from its first command to its last.",
+        ),
+        _Column(
+            "Share\n%",
+            [percent(r.cycles, total) for r in rows],
+            right=True,
+            drop=-4,
+            note="Share: of the run's cycles.",
+        ),
         _Column(
             "Util.\n%",
             [percent(r.utilization, 1) for r in rows],
             right=True,
+            drop=-3,
             note="Util.: work done, of the most its engine could do while the layer lasted.",
         ),
-        _Column("DRAM\nread", [size(r.dram_read_bytes) for r in rows], right=True),
+        _Column("DRAM\nread", [size(r.dram_read_bytes) for r in rows], right=True, drop=-2),
         _Column(
             "DRAM\nwrite",
             [size(r.dram_write_bytes) for r in rows],
             right=True,
+            drop=-1,
             note="DRAM: bytes the layer moves (1 KiB = 1024 B).",
         ),
-        _Column("Bound by", [cause_label(r.bound_by) for r in rows], note=_bounds(rows)),
+        _Column("Bound by", [cause_label(r.bound_by) for r in rows], drop=-5, note=_bounds(rows)),
         _Column("Tile", [_tile(r) for r in rows], least=12, drop=3, note="Tile: its sizes above 1, by dimension."),
     ]
+    if any(r.unrolling for r in rows):
+        note = "Unrolling: loops that its array does at once."
+        columns.append(_Column("Unrolling", [printable(r.unrolling or "-") for r in rows], drop=4, note=note))
     kept, widths = _fit(columns, width)
-    left_out = [c.header for c in columns if c not in kept]
+    left_out = [c.header.replace("\n", " ") for c in columns if c not in kept]
     notes = [c.note for c in kept if c.note]
     if left_out:
         notes.append(f"Not shown for lack of width, but in layers.csv: {', '.join(left_out).lower()}.")
@@ -146,25 +165,31 @@ def _tile(layer: LayerFigures) -> str:
 
 
 def _fit(columns: Sequence[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """The columns to show and their widths: shrink, names last; then leave columns out; then shrink names further."""
+    """The columns to show and their widths: shrink, names last; then leave columns out; then shrink names further, and
+    leave out more. Text gives way so, and columns of numbers as a whole: a number is never cut."""
     kept = list(columns)
     while True:
         widths = [c.width for c in kept]
-        excess = sum(widths) + _GAP * (len(kept) - 1) - width
+        excess = _needed(widths) - width
         while excess > 0:
             loose = [i for i, c in enumerate(kept) if c.least is not None and widths[i] > c.least]
             if not loose:
                 break
             widths[max(loose, key=lambda i: (kept[i].drop > 0, widths[i]))] -= 1
             excess -= 1
-        droppable = [c for c in kept if c.drop]
-        if excess > 0 and droppable:
-            kept.remove(max(droppable, key=lambda c: c.drop))
-            continue
-        names = [i for i, c in enumerate(kept) if c.middle]
-        for i in names:
-            widths[i] = max(8, widths[i] - max(0, excess))
-        return kept, widths
+        spare = max((c for c in kept if c.drop), key=lambda c: c.drop, default=None)
+        if excess > 0 and not (spare and spare.drop > 0):
+            for i in (i for i, c in enumerate(kept) if c.middle):
+                cut = min(excess, max(0, widths[i] - (20 if spare else 8)))
+                widths[i], excess = widths[i] - cut, excess - cut
+        if excess <= 0 or spare is None:
+            return kept, widths
+        kept.remove(spare)
+
+
+def _needed(widths: Sequence[int]) -> int:
+    """Width of a table; rich reserves the padding to the right of the last column too."""
+    return sum(widths) + _GAP * len(widths) - 1
 
 
 def _table(title: str, columns: Sequence[_Column], widths: Sequence[int]) -> Table:
@@ -196,11 +221,16 @@ def totals_table(report: Report) -> Table:
     per_second = f"{t.clock_hz / t.cycles:,.1f} runs/s" if t.cycles else "-"
     rows = [
         ("Cycles", f"{t.cycles:,}", "until the last command has finished"),
+        ("Bound", f"{t.bound_cycles:,}", f"closed form: {_resources(t.bound_resources)}, each at its peak"),
+        ("Estimate", f"{t.estimate_cycles:,}", "closed form: the layers' estimates, none overlapping the next"),
         ("Latency", duration(t.latency_seconds), f"these cycles at {frequency(t.clock_hz)}"),
         ("Throughput", per_second, "one run after the other, none overlapping"),
         ("MACs", f"{t.macs:,}", "multiply-accumulates, those on padding included"),
         ("Useful MACs", f"{t.useful_macs:,}", "those on elements of the image only"),
-        ("MAC utilization", f"{percent(t.mac_utilization, 1)} %", "MACs of what the array could do in all cycles"),
+        *(
+            (f"Utilization {printable(e)}", f"{percent(u, 1)} %", "work done of what it could do in all cycles")
+            for e, u in t.utilization.items()
+        ),
         ("DRAM read", size(t.dram_read_bytes), "constants, inputs and feature maps that left SRAM"),
         ("DRAM write", size(t.dram_write_bytes), "outputs and feature maps that do not stay in SRAM"),
         ("SRAM peak", sram, "most that is allocated in any layer"),
@@ -227,6 +257,12 @@ def totals_table(report: Report) -> Table:
     return table
 
 
+def _resources(cycles: dict[str, int]) -> str:
+    """Resources and their cycles, the largest first."""
+    ranked = sorted(cycles.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{printable(name)} {n:,}" for name, n in ranked) or "no work"
+
+
 def engine_table(report: Report) -> FittedTable:
     """What every engine did in the run: percent of all cycles and, below, cycles; a row sums to the run's.
 
@@ -247,7 +283,7 @@ def _engine_table(report: Report, width: int) -> tuple[Table, str]:
             cells = [f"{percent(f[k], sum(f))} %\n{show(f[k])}" for f in (_figures(e, stalls) for e in engines)]
             columns.append(_Column(header, cells, right=True))
         kept, widths = _fit(columns, width)
-        if sum(widths) + _GAP * (len(kept) - 1) <= width:
+        if _needed(widths) <= width:
             break
     meanings = "; ".join(f"{w} = {_STALLS[s]}" for w, s in zip(words, stalls, strict=True) if s in _STALLS)
     notes = (

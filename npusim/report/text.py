@@ -17,6 +17,7 @@ class Cause(NamedTuple):
 
 CAUSES: dict[str, Cause] = {
     "compute": Cause("compute", "its unit works, limited by its own rate"),
+    "fill_drain": Cause("fill/drain", "its unit fills or drains: skew, pipelines, operands that come to stay"),
     "output_path": Cause("output path", "its unit works, limited by the output pipeline"),
     "sram_port": Cause("SRAM port", "its unit is held up by an SRAM port"),
     "reload": Cause("reload", "its unit waits for a stationary operand on its way into the array"),
@@ -25,7 +26,7 @@ CAUSES: dict[str, Cause] = {
     "dram_bus": Cause("DRAM bus", "its transfer waits for another one's turn on the DRAM bus"),
     "dependency": Cause("dependency", "its unit waits for a result of another computation"),
     "launch": Cause("launch", "the run has not been launched yet"),
-    "drain": Cause("drain", "its unit is done, the last results are on their way to DRAM"),
+    "last_results": Cause("last results", "its unit is done; the last results are on their way to DRAM"),
     "overlapped": Cause("overlapped", "it ended before an earlier layer did, so no cycles are its own"),
 }
 """The causes in ``LayerFigures.cycles_by_cause`` and ``bound_by``, in the order in which they are shown."""

@@ -15,9 +15,8 @@ Activity = Literal["busy", "load", "store", "compute", "dram_bus", "sram_port", 
 another compute command, for the DRAM bus, for an SRAM port, for a stationary operand on its way into the unit."""
 
 STALLS: tuple[Activity, ...] = ("load", "store", "compute", "dram_bus", "sram_port", "reload", "launch")
-ACTIVITIES: tuple[Activity, ...] = ("busy", *STALLS, "idle")
 
-CAUSE_OF_STALL = {"load": "dram_read", "store": "dram_write", "compute": "dependency", "idle": "drain"}
+CAUSE_OF_STALL = {"load": "dram_read", "store": "dram_write", "compute": "dependency", "idle": "last_results"}
 """What a layer's cycles went to when its engine was in that state; other states name their cause themselves."""
 
 
@@ -47,34 +46,36 @@ def segments(
     program: TileProgram, timeline: Timeline, costs: Sequence[ComputeCost | DmaCost]
 ) -> dict[Queue, list[Segment]]:
     """For each queue, segments that cover 0..total without gap or overlap."""
-    return {q: _segments(program, spans, costs, timeline.cycles) for q, spans in timeline.by_queue().items()}
+    queues = timeline.by_queue()
+    launch = min((spans[0].start for spans in queues.values()), default=0)  # some first command waits for nothing else
+    return {q: _segments(program, spans, costs, launch, timeline.cycles) for q, spans in queues.items()}
 
 
 def _segments(
-    program: TileProgram, spans: Sequence[Span], costs: Sequence[ComputeCost | DmaCost], total: int
+    program: TileProgram, spans: Sequence[Span], costs: Sequence[ComputeCost | DmaCost], launch: int, total: int
 ) -> list[Segment]:
-    out: list[Segment] = []
-    at = 0
+    out = [Segment(0, launch, "launch", "launch")] if launch else []
+    at = launch
     for s in spans:
         if s.start > at:
             blamed = program.commands[s.waited_for]
             cause: Activity = (
                 "load" if isinstance(blamed, Load) else "compute" if isinstance(blamed, Compute) else "store"
             )
-            if s.waited_for < 0:
-                cause = "launch"
             out.append(Segment(at, s.start, cause, CAUSE_OF_STALL.get(cause, cause)))
         at = s.start
         cost = costs[s.command]
         if isinstance(cost, ComputeCost):
-            own = cost.limit
+            own, fill = cost.limit, min(cost.fill_cycles, s.busy)
         else:
+            fill = 0
             own = "dram_read" if isinstance(program.commands[s.command], Load) else "dram_write"
         parts: tuple[tuple[int, Activity, str], ...] = (
             (s.reload_wait, "reload", "reload"),
             (s.bus_wait, "dram_bus", "dram_bus"),
             (s.port_wait, "sram_port", "sram_port"),
-            (s.busy, "busy", own),
+            (s.busy - fill, "busy", own),
+            (fill, "busy", "fill_drain"),
         )
         for length, activity, why in parts:
             if length:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from npusim.hardware import Chip
 from npusim.hardware.layout import Arrangement
 from npusim.ir.box import Box
-from npusim.mapping.cost import RegionCost, TransferCost
+from npusim.mapping.cost import RegionCost, TransferCost, region_costs
 from npusim.numerics.types import ceil_div
 from npusim.program.program import Command, Compute, Load, Ref, Store, TileProgram
 from npusim.timing.caches import Lines, lines_of, miss_cycles
@@ -18,7 +18,8 @@ class ComputeCost(NamedTuple):
     """Cycles of a compute command: in its unit, and holding its SRAM port; ``limit`` says what sets them.
 
     On a unit that overlaps commands, ``reload_cycles`` are those in which it takes up what stays in it, beside the
-    command before, and ``result_cycles`` those until the results are there, beside the command behind.
+    command before, and ``result_cycles`` those until the results are there, beside the command behind. In
+    ``stream_cycles`` of the cycles operands stream through the unit, in ``fill_cycles`` it fills or drains.
     """
 
     cycles: int
@@ -27,6 +28,8 @@ class ComputeCost(NamedTuple):
     limit: str = "compute"
     reload_cycles: int = 0
     result_cycles: int = 0
+    stream_cycles: int = 0
+    fill_cycles: int = 0
 
 
 class DmaCost(NamedTuple):
@@ -52,8 +55,7 @@ def command_costs(program: TileProgram, chip: Chip, warm: bool = False) -> list[
 
     ``warm``: the caches in front of the DRAM hold what a run of the same program left there; else they are empty.
     """
-    taken_by = {c.layer: c.queue.engine for c in program if isinstance(c, Compute)}
-    regions = [RegionCost(r, chip, taken_by.get(k)) for k, r in enumerate(program.regions)]
+    regions = region_costs(program, chip)
     begun: set[int] = set()
     transfer = TransferCost(chip)
     places = _Places(program, regions)
@@ -74,6 +76,7 @@ def command_costs(program: TileProgram, chip: Chip, warm: bool = False) -> list[
                     region.limit(shape, c.first, c.last),
                     int(region.reload_cycles(shape)),
                     int(region.result_cycles(shape, c.last)),
+                    *region.stream_and_fill_cycles(shape, c.first, c.last),
                 )
             if chip.control.layer_cycles and c.layer not in begun:
                 begun.add(c.layer)

@@ -82,7 +82,7 @@ def only_layer(report: Report) -> LayerFigures:
 
 def check_utilisations(report: Report) -> None:
     """Every utilisation is in 0..1 and no unit is busy for longer than the run."""
-    assert 0 <= report.totals.mac_utilization <= 1
+    assert all(0 <= u <= 1 for u in report.totals.utilization.values())
     assert all(0 <= x.utilization <= 1 for x in report.layers)
     assert all(e.busy_cycles <= report.totals.cycles for e in report.engines)
 
@@ -378,13 +378,14 @@ def test_b36_a_larger_memory_never_makes_a_layer_slower(case: Case, preset: str)
 
 @pytest.mark.parametrize("preset", ["micro", "edge", "server"])
 def test_b36_one_plan_for_a_larger_memory_is_never_much_slower(case: Case, preset: str) -> None:
-    """Without trying plans for smaller memories, but for the 1/64 that the search gives away on purpose."""
+    """Without trying plans for smaller memories, but for the 1/40 that the search gives away on purpose."""
     cycles = [simulated for _, simulated in swept(case, preset)]
     best = cycles[0]
     for now in cycles:
-        assert 64 * now <= 65 * best
+        assert 40 * now <= 41 * best
         best = min(best, now)
-    assert cycles[-1] < cycles[0] * 3 // 4
+    if preset != "micro":  # whose multipliers are all at work with the smallest memory
+        assert cycles[-1] < cycles[0] * 3 // 4
 
 
 @pytest.mark.parametrize("preset", ["micro", "edge", "server"])

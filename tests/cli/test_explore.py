@@ -80,6 +80,18 @@ def test_it_prints_the_points_marks_the_front_and_writes_the_files(
         assert f"{int(row['cycles']):,}" in out
 
 
+def test_it_prints_what_the_multipliers_lose(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "tiny.yaml", "--chip", "edge", "--vary", "dram.bytes_per_cycle=1,16", "--out", "r")
+    head, tail = out.split("Cycles of the multipliers, percent by what they went to")
+    assert "A row sums to 100: useful = multiplications on elements of the image; " in tail
+    for row in points(here / "r"):
+        shares = [float(v) for k, v in row.items() if k.startswith("share_")]
+        (line,) = (x.split() for x in tail.splitlines() if x.split()[:1] == [row["point"]])
+        assert [float(cell) for cell in line[1:]] == pytest.approx([100 * s for s in shares], abs=0.051)
+        assert sum(shares) == pytest.approx(1, abs=1e-5)
+    assert "useful" not in head
+
+
 def test_workers_change_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ("tiny.yaml", "--chip", "edge", "--vary", SIZES)
     assert call(capsys, *given, "--out", "one")[0] == 0

@@ -155,6 +155,7 @@ def test_show_prints_every_value(capsys: pytest.CaptureFixture[str], monkeypatch
     assert "1 MiB" in rows["sram.size_bytes"] and "capacity" in rows["sram.size_bytes"]
     assert "64/5" in rows["dram.bytes_per_cycle"] and " 8 " in rows["sram.banks"]
     assert "cycles of an instruction on all lanes" in out
+    assert "`" not in out and "lanes outputs at once, each taking word_bits of the reduction" in " ".join(out.split())
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 import npusim
 from npusim.frontends.workload import random_array
-from npusim.ir.mapping_options import MappingOptions
+from npusim.ir.mapping_options import LayerOptions, MappingOptions
 from npusim.numerics.types import Array, ceil_div
 from npusim.report.result import LayerFigures
 from npusim.session import RunResult
@@ -75,7 +75,11 @@ def test_max_pool_takes_as_long_as_its_packed_bytes_take_through_sram() -> None:
 
 
 def test_digits_load_weights_as_packed_bits() -> None:
-    found = {n: layer.dram_read_bytes for n, layer in layers(digits()).items()}
+    """All filters in one tile, so that they are loaded once."""
+    whole = LayerOptions(tile={"oc": 64, "ky": 3, "kx": 3, "ic": 64}, order=("n", "oy", "ox"))
+    mapping = MappingOptions(layers=dict.fromkeys(("conv2", "conv3", "conv4"), whole))
+    result = npusim.run(WORKLOADS / "digits_bnn.yaml", mapping=mapping, bits="off")
+    found = {n: layer.dram_read_bytes for n, layer in layers(result).items()}
     filters, thresholds = 64 * 3 * 3 * 64 // 8, 64 * 4
     assert found["conv2"] == found["conv3"] == bursts(filters, thresholds)
     assert found["conv4"] == bursts(filters, 2 * thresholds)

@@ -103,8 +103,9 @@ def test_bursts_and_words_of_a_bank_are_counted_whole() -> None:
 
 
 def test_results_that_leave_while_they_are_made_bypass_the_sram() -> None:
-    kept = counted(conv(4, 3, 5), plain_chip())
-    streamed = counted(conv(4, 3, 5), plain_chip("output_pipeline.streamed_bytes=4 KiB"))
+    tile = LayerOptions(tile={"oy": 2, "ox": 4, "oc": 5, "ky": 3, "kx": 3, "ic": 3}, buffers=2)
+    kept = counted(conv(4, 3, 5), plain_chip(), conv=tile)
+    streamed = counted(conv(4, 3, 5), plain_chip("output_pipeline.streamed_bytes=4 KiB"), conv=tile)
     assert streamed["dram_byte"] == kept["dram_byte"]
     result = 4 * 4 * 5
     assert kept["sram_write_byte"] - streamed["sram_write_byte"] == result

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from npusim.explore.points_files import csv_text, figure_text, plot, points_files
+from npusim.explore.points_files import csv_text, figure_text, plot, points_files, shares_of
 from npusim.explore.sweep import Point
 
 OBJECTIVES = ("cycles", "sram.size_bytes")
@@ -45,6 +45,18 @@ def test_one_row_a_point_with_units_in_the_header() -> None:
     assert [r["error"] for r in rows(text)] == ["", "", "", "too small in two ways"]
     assert failed["cycles"] == failed["energy_femtojoules"] == failed["dram_bytes"] == ""
     assert third["dram_bytes"] == "120"
+
+
+def test_shares_of_the_multipliers_have_columns_where_there_are_any() -> None:
+    split = {"useful": Fraction(1, 3), "padding": Fraction(0), "dram": Fraction(2, 3)}
+    ran = Point({"a": "1"}, 5, objectives={"cycles": 5}, losses=split)
+    failed = Point({"a": "2"}, errors=("no",), exit_code=2)
+    assert shares_of([ran, failed]) == ["useful", "dram"]
+    one, two = rows(csv_text([ran, failed], ("cycles",)))
+    assert [(k, v) for k, v in one.items() if k.startswith("share_")] == [
+        ("share_useful_fraction", "0.333333"), ("share_dram_fraction", "0.666667"),
+    ]  # fmt: skip
+    assert two["share_useful_fraction"] == two["share_dram_fraction"] == ""
 
 
 def test_numbers_of_the_chip_that_do_not_vary_have_a_column() -> None:

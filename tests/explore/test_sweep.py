@@ -41,6 +41,8 @@ def test_points_are_those_of_single_runs_in_order() -> None:
         assert totals.energy_femtojoules is not None and totals.area_square_micrometres is not None
         assert p.energy_femtojoules == sum(totals.energy_femtojoules.values())
         assert p.area_square_micrometres == sum(totals.area_square_micrometres.values())
+        assert sum(p.losses.values()) == 1
+        assert p.losses["useful"] == Fraction(totals.useful_macs, totals.cycles)
         assert p.objectives["sram.size_bytes"] == {"512 B": 512, "64 KiB": 65536}[p.overrides["sram.size_bytes"]]
     ran = {tuple(p.overrides.values()): p for p in points if not p.errors}
     assert ran["64 KiB", "16"].cycles < ran["64 KiB", "1"].cycles  # type: ignore[operator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -181,6 +182,17 @@ def test_errors_of_a_case(tmp_path: Path) -> None:
 def test_what_a_target_limits(tmp_path: Path, measure: str, achieved: float, met: bool) -> None:
     result = result_of(toy(tmp_path, measure=measure))
     assert (result.achieved, result.met) == (achieved, met)
+
+
+def test_a_group_may_have_a_target_of_its_own(tmp_path: Path) -> None:
+    """Group a is off by 10 % at most, and b by none."""
+    plain = result_of(toy(tmp_path, measure="each", rows=ROWS.replace("macs: 400", "macs: 500")))
+    assert plain.limited == {"": (10, plain.case.target)}
+    for targets, met in (({"a": 10.0}, True), ({"a": 9.0}, False), ({"b": 0.0}, True), ({"c": 1.0}, True)):
+        result = replace(plain, case=replace(plain.case, group_targets=targets))
+        assert result.met is met
+    both = replace(plain, case=replace(plain.case, group_targets={"a": 9.0, "b": 1.0}))
+    assert both.limited == {"a": (10, 9), "b": (0, 1)} and both.achieved is None
 
 
 def test_a_target_that_is_missed(tmp_path: Path) -> None:

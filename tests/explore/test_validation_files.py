@@ -59,6 +59,7 @@ def test_every_case_is_in_the_table() -> None:
         ((112.0, 90.0), {}, "missed by 1.00"),
         ((112.0, 90.0), {"measure": "each"}, "missed by 2.00"),
         ((112.0, 90.0), {"reported_only": True}, "missed by 1.00, reported only"),
+        ((112.0, 90.0), {"measure": "each", "group_targets": {"g": 5.0}}, "g missed by 7.00"),
         ((110.0, None), {}, "met by 1 rows only"),
         ((None, None), {}, "nothing predicted"),
     ],

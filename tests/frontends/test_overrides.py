@@ -9,7 +9,7 @@ from npusim.frontends.overrides import key_values, split_overrides
 
 
 def test_overrides_go_to_the_file_that_has_the_key() -> None:
-    workload = ["mapping.layers.a.b.buffers=2", "seed=3", "name=x", "level=none", "mapping={fuse: false}"]
+    workload = ["mapping.layers.a.b.buffers=2", "seed=3", "name=x", "level=none", "model_options.pad_rule=literal"]
     chip = ["chip.name=mine", "sram.banks=4", "seeds=1", "units.mac_array.instances=2", "chip.seed=1"]
     got = split_overrides([workload[0], *chip, *workload[1:]])
     assert got == (workload, ["name=mine", "sram.banks=4", "seeds=1", "units.mac_array.instances=2", "seed=1"])

@@ -76,7 +76,7 @@ LOGIC_AREA = {10**9: (277.98, 6351.3), 2 * 10**8: (179.44, 4595)}  # addition an
 @pytest.mark.parametrize("name", NAMES)
 def test_energies_of_arithmetic(name: str) -> None:
     chip, table, _ = preset(name)
-    vector, popcount = chip.unit_of(UnitKind.VECTOR), chip.unit_of(UnitKind.POPCOUNT)
+    vector, popcount = (next(u for u in chip.units if u.serves is k) for k in (UnitKind.VECTOR, UnitKind.POPCOUNT))
     assert isinstance(vector, VectorUnit) and isinstance(popcount, PopcountUnit)
     assert table.mac == {
         "i8xi8": MULTIPLY_8 + ADD_32,

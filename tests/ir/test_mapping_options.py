@@ -12,8 +12,9 @@ TEXT = """
 fuse: false
 candidates: 64
 layers:
-  conv1: {tile: {oc: 8, ox: 4}, order: [oy, oc], buffers: 3, unit: small, resident: true}
+  conv1: {tile: {oc: 8, ox: 4}, order: [oy, oc], buffers: 3, unit: small, unrolling: im2col, resident: true}
   conv2: {}
+  conv3: {unrolling: 1}
 """
 
 
@@ -24,6 +25,7 @@ def test_options_from_yaml() -> None:
     layer = options.layers["conv1"]
     assert (layer.tile, layer.order) == ({"oc": 8, "ox": 4}, ("oy", "oc"))
     assert (layer.buffers, layer.unit, layer.resident) == (3, "small", True)
+    assert (layer.unrolling, options.layers["conv3"].unrolling) == ("im2col", 1)
     assert options.layers["conv2"] == LayerOptions()
 
 
@@ -31,7 +33,7 @@ def test_what_is_not_said_is_searched() -> None:
     options, layer = MappingOptions(), LayerOptions()
     assert (options.fuse, options.residency, options.prefetch, options.buffers) == (True, True, True, None)
     assert (layer.tile, layer.order, layer.buffers, layer.unit, layer.resident) == ({}, None, None, None, None)
-    assert (options.layers, options.candidates) == ({}, 2048)
+    assert (options.layers, options.candidates) == ({}, 256)
 
 
 def test_two_layers_share_no_defaults() -> None:
@@ -51,6 +53,12 @@ def test_two_layers_share_no_defaults() -> None:
         ("[oy, oc]", "oy", "layers.conv1.order"),
         ("resident: true", "resident: yes", "layers.conv1.resident"),
         ("fuse: false", "fuze: false", "unknown key 'fuze'.*did you mean 'fuse'"),
+        (
+            "unrolling: 1",
+            "unrolling: -1",
+            "layers.conv3.unrolling: must be text or a whole number .at least 0.; got -1",
+        ),
+        ("unrolling: 1", "unrolling: true", "layers.conv3.unrolling: must be text or a whole number"),
         ("tile:", "tiles:", "unknown key 'tiles'.*did you mean 'tile'"),
     ],
 )

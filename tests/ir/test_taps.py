@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.ir.taps import dense_points, points_inside
+from npusim.ir.taps import dense_points, elements_touched, points_inside
 from npusim.ir.tensor import TensorType
 from npusim.ir.work import Access, Axis, Dim, Loop, UnitKind, Work, along
 from npusim.numerics.types import I8, I32
@@ -39,6 +40,21 @@ def bind(op: str, *shapes: tuple[int, ...], **attributes: Any) -> Bound:
     return op_class(op)(**attributes).bind(types)
 
 
+def touched(work: Work, access: Access, shape: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """Elements of the operand that are touched, one point after the other."""
+    names = [d.name for d in work.dims]
+    found: set[tuple[int, ...]] = set()
+    for point in product(*(range(d.extent) for d in work.dims)):
+        at = dict(zip(names, point, strict=True))
+        lows = [(a.offset + sum(c * at[name] for name, c in a.terms)) // a.divisor for a in access.axes]
+        spans = [
+            range(a.whole) if a.whole >= 0 else range(lo, lo + a.extra + 1)
+            for a, lo in zip(access.axes, lows, strict=True)
+        ]
+        found |= {i for i in product(*spans) if all(0 <= k < n for k, n in zip(i, shape, strict=True))}
+    return found
+
+
 # -- by enumeration ---------------------------------------------------------------------------------------------------
 
 
@@ -54,6 +70,27 @@ def accesses(draw: st.DrawFn) -> tuple[Access, dict[str, int], tuple[int, ...]]:
         axes.append(Axis(terms, draw(st.integers(-8, 8)), draw(st.integers(1, 3))))
         shape.append(draw(st.integers(1, 6)))
     return Access(0, tuple(axes)), extents, tuple(shape)
+
+
+@settings(deadline=None, max_examples=200)
+@given(accesses(), st.integers(0, 2), st.integers(-1, 3))
+def test_elements_touched_are_those_that_some_point_reads(
+    case: tuple[Access, dict[str, int], tuple[int, ...]], extra: int, whole: int
+) -> None:
+    access, extents, shape = case
+    axes = tuple(replace(a, extra=extra) for a in access.axes)
+    if axes and not axes[0].terms:
+        axes = (Axis(whole=whole), *axes[1:])
+    access = Access(0, axes)
+    work = reading(access, extents)
+    assert elements_touched(work, access, shape) == len(touched(work, access, shape))
+
+
+def test_of_axes_that_share_a_dimension_nothing_is_claimed() -> None:
+    diagonal = Access(0, (along("a"), along("a")))
+    assert elements_touched(reading(diagonal, {"a": 4}), diagonal, (4, 4)) == 0
+    twice = Access(0, (Axis((("a", 1), ("a", 1))),))  # 2a: every other index
+    assert elements_touched(reading(twice, {"a": 3}), twice, (6,)) == 3
 
 
 @settings(deadline=None, max_examples=300)

@@ -122,6 +122,32 @@ def test_cycles_of_a_box_on_the_array_and_behind_it() -> None:
     assert cost.limit(short, True, False) == "compute"
 
 
+def test_streaming_and_filling_of_a_box() -> None:
+    """What is left of the cycles of a box is due to its limit, or to the 11 cycles that every command takes more."""
+    common = ("units.0.pipeline_cycles=5", "output_pipeline.latency_cycles=3", "control.command_cycles=11")
+    cost = cost_of(matmul(8, 8, 8), plain_chip(*common))
+    box = [1, 2, 3, 8]  # n h w c
+    assert cost.stream_and_fill_cycles(box, True, last=False) == (48, 5)
+    assert cost.stream_and_fill_cycles(box, True, last=True) == (48, 5 + 3)
+    slow = cost_of(matmul(8, 8, 8), plain_chip(*common, "output_pipeline.elements_per_cycle=1/10"))
+    assert slow.stream_and_fill_cycles(box, True, last=True) == (48, 3)
+    assert slow.compute_cycles(box, last=True) == 60 + 3 + 11
+    port = cost_of(matmul(8, 8, 8), plain_chip(*common, *sram_rate(1)))
+    assert port.stream_and_fill_cycles(box, True, last=True) == (48, 0)
+    assert port.port_cycles(box, True, last=True) > port.compute_cycles(box, last=True)
+
+
+def test_filling_of_a_grid_is_its_skew_and_of_the_vector_unit_its_start() -> None:
+    array = "{kind: systolic, rows: 4, columns: 2, stationary: weights, overlapped_folds: false, reload_cycles: 3}"
+    grid = cost_of(matmul(8, 8, 8), plain_chip(f"units.0.array={array}", "units.0.macs_per_cycle={i8xi8: 1/2}"))
+    assert grid.stream_and_fill_cycles([1, 5, 4, 8], True, last=True) == (2 * 4 * 5, 2 * 4 * (3 + 4 + 2 - 2))
+    chip = plain_chip("output_pipeline.operators=[]", "units.2.startup_cycles=7", "control.command_cycles=2")
+    vector = RegionCost(regions(conv(4, 4, 4), chip)[1], chip)
+    box = [d.extent for d in vector.work.dims]
+    stream, fill = vector.stream_and_fill_cycles(box, True, last=True)
+    assert (stream, fill) == (vector.compute_cycles(box, last=True) - 7 - 2, 7)
+
+
 def test_bytes_through_the_port_of_a_convolution_tile() -> None:
     """4 passes of the image for 4 output channels, weights once, bias and the rescale's constants in the last box."""
     chip = plain_chip(*sram_rate(1))

@@ -16,8 +16,9 @@ from npusim.ir.mapping_options import LayerOptions, MappingOptions
 from npusim.ir.tensor import TensorType
 from npusim.mapping import plan as planning
 from npusim.mapping.allocate import Lifetime
+from npusim.mapping.layer_slots import fetches
 from npusim.mapping.mapper import map_graph
-from npusim.mapping.plan import LayerPlan, Plan, fetches
+from npusim.mapping.plan import LayerPlan, Plan
 from npusim.numerics.types import I8
 from npusim.ops import op_class
 from npusim.program import Load, Store, TileProgram

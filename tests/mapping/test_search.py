@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,10 +18,12 @@ from npusim.graph.region import Region
 from npusim.hardware import Chip
 from npusim.ir.mapping_options import LayerOptions, MappingOptions
 from npusim.ir.tensor import TensorType
+from npusim.mapping.candidates import Candidates
 from npusim.mapping.cost import RegionCost
 from npusim.mapping.mapper import map_graph
+from npusim.mapping.pace import Nest, Pace
 from npusim.mapping.plan import LayerPlan
-from npusim.mapping.search import Candidates, candidates, open_sums
+from npusim.mapping.search import TIE, candidates, choose
 from npusim.numerics.types import I8
 from npusim.ops import op_class
 from npusim.timing import simulate
@@ -118,9 +119,8 @@ def test_no_more_candidates_than_allowed_for_each_order_and_buffering(limit: int
     per_kind: dict[tuple[int, int], int] = {}
     for order, buffers in zip(c.order.tolist(), c.buffers.tolist(), strict=True):
         per_kind[order, buffers] = per_kind.get((order, buffers), 0) + 1
-    assert set(per_kind) == {(o, b) for o in range(len(c.orders)) for b in (1, 2)}
-    assert len(set(per_kind.values())) == 1
-    assert limit // 3 < next(iter(per_kind.values())) <= limit
+    assert all(o < len(c.orders) and b in (1, 2, 3) for o, b in per_kind)
+    assert limit // 3 < max(per_kind.values()) <= limit
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
@@ -135,108 +135,37 @@ def test_candidates_are_halves_thirds_quarters_and_so_on() -> None:
     assert sorted(set(c.tiles[:, 2].tolist())) == [1, 2, 3, 4, 6, 8, 12, 24]
 
 
-def test_fetches_stop_at_the_innermost_loop_that_moves_an_operand() -> None:
-    c = found(matmul(8, 8, 8), plain_chip(), tile={"h": 2, "w": 4, "c": 8}, order=("h", "w"), buffers=1)
-    assert c.fetches.tolist() == [[4, 8]]  # a once a row of tiles, b for every tile
-    c = found(matmul(8, 8, 8), plain_chip(), tile={"h": 2, "w": 4, "c": 8}, order=("w", "h"), buffers=1)
-    assert c.fetches.tolist() == [[8, 2]]
-    c = found(matmul(8, 8, 8), plain_chip(), tile={"h": 2, "w": 4, "c": 2}, order=("h", "w"), buffers=1)
-    assert c.fetches.tolist() == [[32, 32]]
-    assert c.stores.tolist() == [8]
-    assert c.commands.tolist() == [32]
-
-
-def test_reloaded_operands_are_fetched_for_every_tile_and_those_of_finished_sums_once_an_output() -> None:
-    tile = {"h": 2, "w": 4, "c": 2}
-    c = found(matmul(8, 8, 8), plain_chip(), tile=tile, order=("h", "w"), buffers=1, reload=True)
-    assert c.fetches.tolist() == [[32, 32]]
-    tile = {"n": 1, "oy": 8, "ox": 8, "oc": 2, "ic": 2}
-    c = found(conv(8, 4, 4), plain_chip(), tile=tile, order=("oc",), buffers=1, reload=True)
-    assert c.fetches.tolist() == [[4, 4, 2, 2, 2]]  # ifmap, weights; bias, multiplier and shift behind the sums
-
-
-@pytest.mark.parametrize(
-    ("order", "tiles"),
-    [
-        (("h", "w", "c"), 1),  # one tile after the other
-        (("h", "c", "w"), 4),  # all of a row of tiles
-        (("w", "c", "h"), 3),
-        (("c", "h", "w"), 12),
-        (("c", "w"), 12),  # what is not named follows
-        (("h", "c"), 4),
-    ],
-)
-def test_sums_are_open_for_all_tiles_inside_a_reduction(order: tuple[str, ...], tiles: int) -> None:
-    c = found(matmul(6, 8, 8), plain_chip(), tile={"h": 2, "w": 2, "c": 4}, order=order, buffers=1)
-    assert c.accumulator_bytes.tolist() == [tiles * 2 * 2 * 4]
-    c = found(matmul(6, 8, 8), plain_chip(), tile={"h": 2, "w": 2, "c": 8}, order=order, buffers=1)
-    assert c.accumulator_bytes.tolist() == [0]  # nothing is split
-
-
-def test_open_sums_of_numbers_and_of_arrays() -> None:
-    dims = region_of(matmul(6, 8, 8)).work.dims  # n, h, w, c
-    trips = [(1, 3, 4, 2), (1, 3, 4, 1), (5, 1, 2, 3)]
-    for order in ((0, 1, 2, 3), (3, 0, 1, 2), (1, 3, 2, 0)):
-        alone = [open_sums(dims, order, t) for t in trips]
-        assert open_sums(dims, order, [np.asarray(t) for t in zip(*trips, strict=True)]).tolist() == alone
-    assert [open_sums(dims, (1, 3, 2, 0), t) for t in trips] == [4, 1, 10]
-
-
-def test_the_working_set_holds_a_slot_for_each_buffer_that_is_used() -> None:
-    def slots(buffers: int, **tile: int) -> int:
-        c = found(matmul(8, 8, 8), plain_chip(), tile=tile, order=("h", "w"), buffers=buffers)
-        return int(c.weigh((False, False), False, True)[1][0])
-
-    whole = 64 + 64 + 4 * 64
-    assert slots(1, h=8, w=8, c=8) == slots(3, h=8, w=8, c=8) == whole
-    assert slots(1, h=2, w=8, c=8) == 16 + 64 + 64
-    assert slots(2, h=2, w=8, c=8) == 2 * 16 + 64 + 2 * 64  # b is fetched once
-    assert slots(3, h=2, w=8, c=8) == 3 * 16 + 64 + 3 * 64
-    assert slots(3, h=4, w=8, c=8) == 2 * 32 + 64 + 2 * 128  # there are but two tiles
-    assert slots(1, h=8, w=8, c=4) == 32 + 32 + 256 + 256  # and the partial sums
-
-
-def test_only_instances_of_the_unit_that_works_need_slots_of_their_own() -> None:
-    """16 arrays beside one vector unit do not make a vector layer larger."""
-    chip = plain_chip("units.0.instances=16", "output_pipeline.operators=[]")
-    assert found(matmul(8, 8, 8), chip).instances == 16
-    mapped = map_graph(conv(8, 4, 4), chip, MappingOptions(buffers=1))
-    assert [p.cost.engine for p in mapped.plan.layers] == ["mac", "vector"]
-    sums, vector = mapped.plan.layers
-    assert len(sums.output_slots or (0,)) <= 16
-    assert all(len(s) <= 1 for s in (*vector.input_slots, vector.output_slots))
-
-
-def test_residents_need_no_slots_and_no_transfers() -> None:
-    c = found(matmul(8, 8, 8), plain_chip(), tile={"h": 2, "w": 8, "c": 8}, order=("h", "w"), buffers=2)
-    cycles, slots, bus = c.weigh((False, False), False, True)
-    less_cycles, less_slots, less_bus = c.weigh((True, False), True, False)
-    assert (slots - less_slots).tolist() == [2 * 16 + 2 * 64]
-    assert (bus - less_bus).tolist() == [64 + 256]
-    assert less_cycles[0] < cycles[0]
-
-
 # -- what is picked --------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(400, 20000), st.booleans(), st.booleans())
-def test_the_pick_is_the_best_by_the_stated_rule(budget: int, resident: bool, store: bool) -> None:
-    c = found(conv(10, 6, 9), plain_chip("dram.bytes_per_cycle=4"))
+@given(st.integers(800, 20000), st.booleans(), st.booleans(), st.sampled_from([1, 2]))
+def test_the_pick_is_the_best_by_the_stated_rule(budget: int, resident: bool, store: bool, instances: int) -> None:
+    """Of all candidates by estimate where a layer cannot be played (two instances), else of those that were played."""
+    graph, chip = conv(10, 6, 9), plain_chip("dram.bytes_per_cycle=4", f"units.0.instances={instances}")
+    c, cost = found(graph, chip), RegionCost(region_of(graph, chip.output_pipeline.operators), chip)
     flags = ((resident, *[False] * (c.slot_bytes.shape[1] - 1)), not store, store)
     cycles, slots, bus = (x.tolist() for x in c.weigh(*flags))
-    picked = c.pick(*flags, budget)
+    picked = choose(cost, c, *flags, budget)
     fitting = [i for i in range(len(cycles)) if slots[i] <= budget]
     if not fitting:
         assert picked is None
         return
-    best = min(cycles[i] for i in fitting)
-    near = [i for i in fitting if cycles[i] <= best + best // 64]
-    i = min(near, key=lambda i: (slots[i] > budget // 2, bus[i], c.commands[i], slots[i], i))
     assert picked is not None
-    assert (picked.tile, picked.order) == (tuple(c.tiles[i]), c.orders[c.order[i]])
-    assert (picked.buffers, picked.estimate_cycles, picked.sram_bytes) == (c.buffers[i], cycles[i], slots[i])
-    assert c.fewest_cycles(*flags, budget) == best
+    assert picked.sram_bytes <= budget
+    assert c.fewest_cycles(*flags, budget) == min(cycles[i] for i in fitting)
+    nest = Nest(picked.tile, picked.order, picked.buffers)
+    if instances == 1:
+        assert picked.estimate_cycles == Pace(cost, *flags).cycles(nest)
+        return
+    best = min(cycles[i] for i in fitting)
+    near = [i for i in fitting if cycles[i] <= best + best // TIE]
+    near = [i for i in near if slots[i] <= budget // 2] or near
+    least = min(bus[i] for i in near)
+    near = [i for i in near if bus[i] <= least + least // 8]
+    i = min(near, key=lambda i: (c.commands[i], bus[i], slots[i], i))
+    assert nest == c.nest(i)
+    assert (picked.estimate_cycles, picked.sram_bytes) == (cycles[i], slots[i])
 
 
 def test_the_estimate_never_grows_with_the_budget() -> None:
@@ -260,13 +189,12 @@ SAMPLE = {
 
 @pytest.mark.parametrize("name", SAMPLE)
 @pytest.mark.parametrize("preset", ["micro", "edge", "server"])
-def test_the_estimate_is_within_a_factor_of_one_and_a_half_of_the_simulation(preset: str, name: str) -> None:
+def test_a_layer_alone_takes_the_cycles_that_the_search_says(preset: str, name: str) -> None:
     for kib in (16, 64, 256):
         chip = load_chip(preset, [f"sram.size_bytes={kib} KiB"])
         mapped = map_graph(SAMPLE[name], chip, MappingOptions())
         cycles, estimate = simulate(mapped.program, chip).cycles, mapped.plan.layers[0].mapping.estimate_cycles
-        assert 2 * cycles <= 3 * estimate, f"{kib} KiB: {cycles} cycles, estimated {estimate}"
-        assert 2 * estimate <= 3 * cycles, f"{kib} KiB: {cycles} cycles, estimated {estimate}"
+        assert cycles == estimate, f"{kib} KiB"
 
 
 # -- what does not fit -----------------------------------------------------------------------------------------------
@@ -327,23 +255,14 @@ def test_a_tile_that_just_fits_is_taken() -> None:
                 planned(matmul(1, 4096, 1), chip, "mm", tile={"c": 4096})
 
 
-def test_the_weighing_of_many_does_not_overflow() -> None:
-    """A product of 8192 x 8192 x 8192 in single points, every byte a burst of 32 bytes at 4 a cycle."""
-    chip = load_chip("micro", ["dram.turnaround_cycles=0"])
-    c = found(matmul(8192, 8192, 8192), chip, tile={"h": 1, "w": 1, "c": 1})
-    cycles, slots, bus = c.weigh((False, False), False, True)
-    assert all(int(x.min()) > 0 for x in (cycles, slots, bus))
-    assert int(bus.max()) == 2 * 8192**3 * 8 + 8192**2 * 8
-
-
 # -- results that leave for DRAM while they are computed ---------------------------------------------------------------
 
 
 def test_streamed_results_take_no_sram_but_their_own_addresses() -> None:
     chip = plain_chip("output_pipeline.streamed_bytes=64")
-    plan = planned(matmul(4, 4, 4), chip, "mm", tile={"h": 1}, buffers=3)
+    plan = planned(matmul(4, 4, 4), chip, "mm", tile={"h": 1, "w": 4}, buffers=3)
     assert plan.output_slots == (chip.streamed_base, chip.streamed_base + 16)  # one that leaves, one that is made
-    kept = planned(matmul(4, 4, 4), plain_chip(), "mm", tile={"h": 1}, buffers=3)
+    kept = planned(matmul(4, 4, 4), plain_chip(), "mm", tile={"h": 1, "w": 4, "c": plan.mapping.tile[3]}, buffers=3)
     assert kept.mapping.sram_bytes - plan.mapping.sram_bytes == 3 * 16
 
 
@@ -366,10 +285,3 @@ def test_streamed_results_do_not_stay_in_sram() -> None:
         InputError, match=r"'mm0': resident is true, but its output leaves for DRAM while it is computed"
     ):
         map_graph(chain(2), chip, forced)
-
-
-def test_a_write_channel_takes_the_stores_off_the_bus() -> None:
-    own = "dram.write_channel={bytes_per_cycle: 1, latency_cycles: 0}"
-    shared, apart = (found(matmul(8, 8, 8), plain_chip(*more), buffers=2, tile={"h": 2}) for more in ((), (own,)))
-    traffic = [c.weigh([False] * 2, False, True)[2] for c in (shared, apart)]
-    assert (traffic[0] - traffic[1] == shared.stores * shared.store_bus).all()

@@ -168,7 +168,7 @@ def test_the_accounts_add_up(case: tuple[Graph, Chip, Mapped]) -> None:
         mine = [next(y for y in x.engines if y.engine == e.engine) for x in layers]
         assert sum(y.busy_cycles for y in mine) == e.busy_cycles <= totals.cycles
         assert sum(y.idle_cycles for y in mine) == e.idle_cycles
-    assert 0 <= totals.mac_utilization <= 1
+    assert all(0 < u <= 1 for u in totals.utilization.values())
     assert totals.dram_read_bytes + totals.dram_write_bytes == sum(
         k.bytes_moved for k in costs if isinstance(k, DmaCost)
     )

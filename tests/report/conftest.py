@@ -9,7 +9,7 @@ import pytest
 
 from npusim.report.result import EngineFigures, Fingerprint, LayerFigures, Manifest, Report, Totals
 
-CAUSES = ("compute", "output_path", "sram_port", "dram_read", "dram_write", "dram_bus", "dependency", "drain")
+CAUSES = ("compute", "output_path", "sram_port", "dram_read", "dram_write", "dram_bus", "dependency", "last_results")
 STAGES = ("expand", "depthwise", "project", "add")
 MakeReport = Callable[..., Report]
 
@@ -33,6 +33,8 @@ def synthetic_layer(index: int, draw: random.Random, causes: tuple[str, ...] = C
         cycles=cycles,
         span_cycles=cycles,
         compute_cycles=worked,
+        compute_cycles_by_part={"stream": worked},
+        bank_conflict_cycles=0,
         macs=macs,
         useful_macs=macs * 9 // 10,
         utilization=draw.uniform(0.2, 0.98) * worked / cycles,
@@ -54,6 +56,8 @@ def synthetic_layer(index: int, draw: random.Random, causes: tuple[str, ...] = C
         tiles=14,
         sram_bytes=90_000,
         output_in_sram=vector,
+        bound_cycles=cycles * 8 // 10,
+        bound_resources={"mac": cycles * 8 // 10},
         estimate_cycles=cycles * 9 // 10,
         overflow_events=0,
     )
@@ -94,11 +98,14 @@ def report_of(layers: tuple[LayerFigures, ...]) -> Report:
         ),
         totals=Totals(
             cycles=cycles,
+            bound_cycles=cycles * 8 // 10,
+            bound_resources={"mac": cycles * 8 // 10},
+            estimate_cycles=cycles * 9 // 10,
             clock_hz=1_000_000_000,
             latency_seconds=cycles / 1e9,
             macs=sum(layer.macs for layer in layers),
             useful_macs=sum(layer.useful_macs for layer in layers),
-            mac_utilization=0.625,
+            utilization={"mac": 0.625},
             dram_read_bytes=sum(layer.dram_read_bytes for layer in layers),
             dram_write_bytes=sum(layer.dram_write_bytes for layer in layers),
             sram_peak_bytes=700_000,

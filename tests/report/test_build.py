@@ -49,7 +49,7 @@ def test_a_product_in_two_tiles_on_paper() -> None:
     totals, engines, (layer,) = run(matmul(4, 8, 4), plain_chip(), mm=LayerOptions(tile=tile, buffers=2))
     loads = 2 * 8 + 32  # 2 x 8 bytes of a for a tile, 8 x 4 of b
     assert (layer.start_cycle, layer.cycles, layer.span_cycles) == (0, loads + 64 + 64 + 32, loads + 64 + 64 + 32)
-    assert layer.cycles_by_cause == {"compute": 128, "dram_read": loads, "drain": 32}
+    assert layer.cycles_by_cause == {"compute": 128, "dram_read": loads, "last_results": 32}
     assert layer.bound_by == "compute"
     assert layer.compute_cycles == 128
     assert layer.utilization == round(128 / layer.cycles, 6)
@@ -60,7 +60,7 @@ def test_a_product_in_two_tiles_on_paper() -> None:
     assert layer.sram_bytes == 2 * 16 + 32 + 2 * 32
     assert (layer.name, layer.operators, layer.engine, layer.output) == ("mm", ("matmul",), "mac", "1x4x4xi32")
     assert totals.cycles == layer.cycles
-    assert totals.mac_utilization == layer.utilization
+    assert totals.utilization == {"mac": layer.utilization}
     assert totals.latency_seconds == totals.cycles / 200e6
     assert (totals.sram_peak_bytes, totals.sram_bytes) == (layer.sram_bytes, 128 * 1024)
     assert totals.commands == 3 + 2 + 2
@@ -130,7 +130,7 @@ def test_utilisation_counts_every_instance() -> None:
     totals, engines, (layer,) = run(matmul(4, 100, 100), chip, **options)
     assert [e.engine for e in engines if e.engine.startswith("mac")] == ["mac0", "mac1", "mac2", "mac3"]
     assert 0.24 < layer.utilization <= 0.25
-    assert layer.utilization == totals.mac_utilization
+    assert totals.utilization == {"mac": layer.utilization}
 
 
 def test_a_layer_in_the_shadow_of_another_whose_last_tile_is_not_the_last_to_finish() -> None:
@@ -235,3 +235,25 @@ def test_a_chip_without_a_table_has_neither_energy_nor_area() -> None:
     totals, _, layers = run(chain(2), plain_chip("energy=null"))
     assert totals.energy_femtojoules is totals.area_square_micrometres is None
     assert [x.energy_femtojoules for x in layers] == [None, None]
+
+
+def test_a_layer_names_the_unrolling_of_most_of_its_cycles() -> None:
+    chip = plain_chip("units.0.array.unrollings=[{row: 8}, {out_channel: 8}]")
+    tile = {"h": 8, "w": 4, "c": 3}
+    _, _, (layer,) = run(matmul(9, 3, 4), chip, mm=LayerOptions(tile=tile))
+    assert (layer.unrolling, layer.compute_cycles) == ("row 8", 4 * 3 + 1 * 3)  # the ninth row alone, as out_channel 8
+    _, _, (layer,) = run(matmul(9, 3, 4), chip, mm=LayerOptions(tile=tile, unrolling=1))
+    assert (layer.unrolling, layer.compute_cycles) == ("out_channel 8", 8 * 3 + 1 * 3)
+    _, _, (layer,) = run(matmul(9, 3, 1), chip, mm=LayerOptions(tile={"h": 1}))
+    assert layer.unrolling == "row 8"  # both are as fast: the first of the chip's list
+
+
+def test_bank_conflicts_are_those_of_the_unrolling_that_is_demanded() -> None:
+    """In words of 64 bytes: 24 of the ifmap as often as it is read, 12 of weights once, 128 of results."""
+    chip = plain_chip(
+        "units.0.array.unrollings=[{row: 8}, {out_channel: 8}]", "sram.bytes_per_cycle=64", "sram.banks=1"
+    )
+    for unrolling, reads in ((0, 4), (1, 1)):
+        stated = LayerOptions(tile={"h": 8, "w": 4, "c": 3}, unrolling=unrolling)
+        _, _, (layer,) = run(matmul(8, 3, 4), chip, mm=stated)
+        assert layer.bank_conflict_cycles == (reads + 1 + 2) - -(-(reads * 24 + 12 + 128) // 64)

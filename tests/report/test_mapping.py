@@ -48,7 +48,7 @@ def test_a_loop_nest_names_tiles_slots_and_what_stays() -> None:
     result = npusim.run(convolution_chain(0), chip, bits="off", mapping=options)
     first, second = (loop_nest(p) for p in result.plan.layers)
     assert first.splitlines()[:3] == [
-        "conv0: conv2d + rescale -> 1x12x12x16xi8",
+        "conv0: conv2d + rescale -> 1x12x12x16xi8, by out_channel 8 x in_channel 8",
         "  for oy in 0..12 step 3  # 4 tiles",
         "    sums over ic in 0..16 step 8  # 2 tiles",
     ]

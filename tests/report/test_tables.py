@@ -94,6 +94,8 @@ def test_the_figures_of_a_layer(make_report) -> None:  # type: ignore[no-untyped
     layer = dataclasses.replace(
         report.layers[0],
         cycles=1234,
+        bound_cycles=777,
+        estimate_cycles=888,
         cycles_by_cause={"dram_read": 1234},
         bound_by="dram_read",
         utilization=0.25,
@@ -102,8 +104,10 @@ def test_the_figures_of_a_layer(make_report) -> None:  # type: ignore[no-untyped
     )
     totals = dataclasses.replace(report.totals, cycles=4936)
     report = dataclasses.replace(report, layers=(layer,), totals=totals)
-    (line,) = rows(printed(layer_table(report), 80))
-    assert " ".join(line.split()) == "0 block_0/expand mac 1,234 25.0 25.0 1.50 KiB 0 B DRAM read"
+    (line,) = rows(printed(layer_table(report), 100))
+    assert " ".join(line.split()) == "0 block_0/expand mac 1,234 777 888 25.0 25.0 1.50 KiB 0 B DRAM read"
+    (line,) = rows(printed(layer_table(report), 72))  # the closed forms stay beside the cycles
+    assert " ".join(line.split()) == "0 block_0/expand 1,234 777 888 25.0 25.0 DRAM read"
 
 
 def test_totals(make_report) -> None:  # type: ignore[no-untyped-def]
@@ -170,3 +174,55 @@ def test_totals_show_energy_power_and_area_with_their_parts(make_report) -> None
     assert "Energy 400 µJ mac 75.0 %, dram 25.0 %" in words
     assert "Mean power 400 mW this energy over the latency" in words
     assert "Area 4.00 mm² sram 75.0 %, mac 25.0 %" in words
+
+
+def test_unrollings_are_the_first_column_to_give_way(make_report) -> None:  # type: ignore[no-untyped-def]
+    report: Report = make_report(2)
+    name = "im2col (out_channel 32 x reduction 32)"
+    layers = (dataclasses.replace(report.layers[0], unrolling=name), report.layers[1])
+    report = dataclasses.replace(report, layers=layers)
+    first, second = rows(printed(layer_table(report, "order"), 200))
+    assert first.endswith(f" {name}") and second.endswith(" -")
+    narrow = " ".join(" ".join(printed(layer_table(report), 126)).split())
+    assert "Not shown for lack of width, but in layers.csv: unrolling." in narrow and name not in narrow
+
+
+def test_numbers_are_whole_at_every_width(make_report) -> None:  # type: ignore[no-untyped-def]
+    """What is too wide gives way as text, or as a whole column, but never as part of a number."""
+    report: Report = make_report(12)
+    long = dataclasses.replace(report.layers[0], name="a_rather_long_name_of_a_layer/conv", cycles=123_456_789)
+    report = dataclasses.replace(report, layers=(long, *report.layers[1:]))
+
+    def numbers(width: int) -> list[list[str]]:
+        """The words of each row from the cycles on, as far as they are numbers and their units."""
+        lines = printed(layer_table(report, "order"), width)
+        assert max(map(cell_len, lines)) <= width
+        header = next(line for line in lines if line.startswith(" #"))
+        body = rows(lines)
+        assert [int(line[:2]) for line in body] == list(range(12))
+        end = header.find("Bound by")
+        columns = slice(header.index("Cycles") - 6, end if end >= 0 else None)  # right-aligned: 11 characters wide
+        return [line[columns].split() for line in body]
+
+    whole = numbers(200)
+    assert [words[0] for words in whole] == [f"{layer.cycles:,}" for layer in report.layers]
+    assert {len(words) for words in whole} == {11}  # with the units of two counts and two sizes
+    shown = {}
+    for width in range(40, 200):
+        narrow = numbers(width)
+        assert narrow == [words[: len(narrow[0])] for words in whole]
+        shown[width] = len(narrow[0])
+    assert (shown[40], shown[80], shown[100]) == (1, 7, 11)
+
+
+def test_the_tile_gives_way_before_a_number_does(make_report) -> None:  # type: ignore[no-untyped-def]
+    """With one column of width missing a text shrinks; where it would be too short, the tile goes."""
+    report: Report = make_report(1)
+    wide = rows(printed(layer_table(report), 200))[0]
+    figures = wide[wide.index(" mac ") : wide.index("oy4")].rstrip()
+    seen = set()
+    for width in range(80, cell_len(wide) + 2):
+        (line,) = rows(printed(layer_table(report), width))
+        assert figures in line or " mac " not in line
+        seen.add("whole" if "oy4 ox28 oc32 ky3 kx3 ic16" in line else "shrunk" if "oy4" in line else "gone")
+    assert seen == {"whole", "shrunk", "gone"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npusim.program import Command, Queue, TileProgram
 from npusim.timing import Timeline
-from npusim.timing.accounting import ACTIVITIES, LayerWindow, Segment, segments, split_by_layer, windows
+from npusim.timing.accounting import LayerWindow, Segment, segments, split_by_layer, windows
 from npusim.timing.costs import ComputeCost, DmaCost
 from npusim.timing.simulator import simulate_costed
 from tests.plain import compute, load, plain_chip, program, store
@@ -36,7 +36,7 @@ def test_every_cycle_of_every_engine_has_its_cause() -> None:
             Segment(0, 10, "busy", "dram_read"),
             Segment(10, 30, "compute", "dependency"),
             Segment(30, 40, "busy", "dram_read"),
-            Segment(40, 55, "idle", "drain"),
+            Segment(40, 55, "idle", "last_results"),
         ],
         STORES: [Segment(0, 45, "compute", "dependency"), Segment(45, 55, "busy", "dram_write")],
         MAC: [
@@ -44,12 +44,12 @@ def test_every_cycle_of_every_engine_has_its_cause() -> None:
             Segment(10, 30, "busy", "compute"),
             Segment(30, 40, "load", "dram_read"),
             Segment(40, 45, "busy", "output_path"),
-            Segment(45, 55, "idle", "drain"),
+            Segment(45, 55, "idle", "last_results"),
         ],
         VECTOR: [
             Segment(0, 45, "compute", "dependency"),
             Segment(45, 48, "busy", "compute"),
-            Segment(48, 55, "idle", "drain"),
+            Segment(48, 55, "idle", "last_results"),
         ],
     }
 
@@ -72,6 +72,25 @@ def test_waits_inside_a_command_are_the_bus_and_the_port() -> None:
     assert found[VECTOR][:2] == [Segment(0, 2, "sram_port", "sram_port"), Segment(2, 8, "busy", "compute")]
 
 
+def test_cycles_that_fill_a_unit_have_a_cause_of_their_own() -> None:
+    p, timeline, costs = timed((compute(0), ComputeCost(20, 1, 0, stream_cycles=13, fill_cycles=7)))
+    assert segments(p, timeline, costs)[MAC] == [
+        Segment(0, 13, "busy", "compute"),
+        Segment(13, 20, "busy", "fill_drain"),
+    ]
+
+
+def test_who_waits_for_a_load_waited_for_the_launch_before() -> None:
+    p, timeline, costs = timed(
+        (load(0), TRANSFER), (compute(1, deps=[0]), ComputeCost(5, 1, 0)), overrides=("control.run_cycles=30",)
+    )
+    assert segments(p, timeline, costs)[MAC] == [
+        Segment(0, 30, "launch", "launch"),
+        Segment(30, 40, "load", "dram_read"),
+        Segment(40, 45, "busy", "compute"),
+    ]
+
+
 def test_cycles_before_the_launch_of_the_run() -> None:
     p, timeline, costs = timed((compute(0), ComputeCost(5, 1, 0)), overrides=("control.run_cycles=30",))
     assert segments(p, timeline, costs)[MAC] == [
@@ -84,7 +103,7 @@ def test_latency_after_the_channel_is_released_is_not_its_work() -> None:
     p, timeline, costs = timed((load(0), TRANSFER), overrides=("dram.latency_cycles=100",))
     assert segments(p, timeline, costs)[LOADS] == [
         Segment(0, 10, "busy", "dram_read"),
-        Segment(10, 110, "idle", "drain"),
+        Segment(10, 110, "idle", "last_results"),
     ]
 
 
@@ -102,17 +121,12 @@ def test_windows_partition_the_run() -> None:
 
 
 def test_segments_are_cut_at_the_edges_of_windows() -> None:
-    parts = [Segment(0, 30, "busy", "compute"), Segment(30, 45, "load", "dram_read"), Segment(45, 60, "idle", "drain")]
+    work, wait = Segment(0, 30, "busy", "compute"), Segment(30, 45, "load", "dram_read")
+    parts = [work, wait, Segment(45, 60, "idle", "last_results")]
     split = split_by_layer(parts, [LayerWindow(0, 20), LayerWindow(20, 20), LayerWindow(20, 50), LayerWindow(50, 60)])
     assert split == [
         ({"busy": 20}, {"compute": 20}),
         ({}, {}),
-        ({"busy": 10, "load": 15, "idle": 5}, {"compute": 10, "dram_read": 15, "drain": 5}),
-        ({"idle": 10}, {"drain": 10}),
+        ({"busy": 10, "load": 15, "idle": 5}, {"compute": 10, "dram_read": 15, "last_results": 5}),
+        ({"idle": 10}, {"last_results": 10}),
     ]
-
-
-def test_activities_are_busy_the_stalls_and_idle() -> None:
-    assert ACTIVITIES[0] == "busy"
-    assert ACTIVITIES[-1] == "idle"
-    assert len(set(ACTIVITIES)) == len(ACTIVITIES) == 9

@@ -23,7 +23,7 @@ def test_a_product_in_ragged_tiles() -> None:
     for c, cost in zip(mapped.program, costs, strict=True):
         by_kind.setdefault(type(c).__name__, []).append(cost)
     # passes of a over the array: 4 output channels one at a time; b once: 4 * 12 + 16 bytes, then 48 bytes of output
-    assert by_kind["Compute"] == [ComputeCost(48, 12, 0), ComputeCost(16, 5, 0)]
+    assert by_kind["Compute"] == [ComputeCost(48, 12, 0, stream_cycles=48), ComputeCost(16, 5, 0, stream_cycles=16)]
     assert by_kind["Store"] == [DmaCost(24, 48, 5, 48), DmaCost(8, 16, 2, 16)]
     assert sorted(by_kind["Load"]) == [DmaCost(2, 4, 1, 4), DmaCost(6, 12, 2, 12), DmaCost(8, 16, 2, 16)]
 

@@ -135,6 +135,7 @@ CASE = Case(
     predict=predict,
     measure="each",
     target=10,
+    group_targets={"CNV interval": 1, "LFC interval": 1},
     inferred=(),
     peers=(("FINN's formula, interval", "CNV-W1A1 -0.06 %, CNV-W2A2 -0.9 %, LFC-W1A1 -39 %"),),
 )

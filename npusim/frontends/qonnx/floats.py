@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,13 @@ NOT_A_FUNCTION: Final = frozenset(
 """Operators that run other graphs or draw random numbers."""
 
 
+FLATTENING: Final = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
+"""Operators that in old versions of the standard take all axes from ``axis`` on as one."""
+
+FLATTENS_BEFORE: Final = 13
+"""The version from which on they take ``axis`` alone."""
+
+
 def is_float_operator(node: OnnxNode) -> bool:
     """Whether the node is an operator of the standard that the host can compute."""
     from onnx import defs
@@ -45,12 +53,43 @@ def function_of(node: OnnxNode, opset: int, constants: Mapping[str, Array]) -> C
         return partial(normalise, epsilon, node.inputs, dict(constants), data)
     if node.operator == "MaxPool" and len(data) == 1:
         return _max_pool(node)
+    if node.operator in FLATTENING and len(data) == 1:
+        return _along_axis(node, opset, data)
     return partial(evaluate_node, node.proto, opset, dict(constants), data)
 
 
 def evaluate_node(proto: bytes, opset: int, constants: Mapping[str, Array], data: Sequence[str], *arrays: Array) -> Any:
     """The first output of a node for the ``arrays`` of the tensors ``data``."""
     return _evaluator(proto, opset).run(None, {**constants, **dict(zip(data, arrays, strict=True))})[0]
+
+
+def _along_axis(node: OnnxNode, opset: int, data: Sequence[str]) -> Callable[..., Array]:
+    from onnx import NodeProto, helper
+
+    flattens = opset < FLATTENS_BEFORE
+    axis = node.integer("axis", 1 if flattens else -1)
+    along = 1 if flattens else axis
+    function = partial(log_softmax, along)
+    if node.operator != "LogSoftmax":
+        proto = NodeProto.FromString(node.proto)
+        del proto.attribute[:]
+        proto.attribute.append(helper.make_attribute("axis", along))
+        function = partial(evaluate_node, proto.SerializeToString(), opset, {}, data)
+    return partial(flattened, axis, function) if flattens else function
+
+
+def log_softmax(axis: int, x: Array) -> Array:
+    """LogSoftmax of an axis. The reference implementation takes the logarithm of powers that may have become 0."""
+    below = x - x.max(axis, keepdims=True)
+    return np.asarray(below - np.log(np.exp(below).sum(axis, keepdims=True)))
+
+
+def flattened(axis: int, function: Callable[[Array], Array], x: Array) -> Array:
+    """``function`` of the rows of ``x`` with the axes before ``axis`` as rows, the others as columns.
+
+    The reference implementation of the operators of FLATTENING takes ``axis`` alone in all versions.
+    """
+    return np.asarray(function(x.reshape(prod(x.shape[:axis]), -1)).reshape(x.shape))
 
 
 def normalise(

@@ -188,13 +188,16 @@ def _max_pool(state: State, node: OnnxNode, x: Tensor) -> str | None:
     assert x.chain is not None
     if x.chain.pool is not None:
         return f"{node.label} is the second max-pool of floats that are not quantised yet"
-    pooling(node)
     if x.chain.is_integer and x.chain.numbers is not None:
         value = state.value_name(node.outputs[0])
         state.emitter.pool(node, x.chain.base, False, value)
         if state.emitter.exists(value):
             state.define(node.outputs[0], replace(x.chain, base=value, shape=state.emitter.type_of(value).shape))
         return None
+    try:
+        pooling(node)
+    except InvalidGraphError as e:  # which matters only where a quantiser follows
+        return f"{node.label} cannot be moved behind a quantiser: {e.problems[0]}"
     example = tried(state.function(node), x.example)
     step = HostStep(node.label, state.function(node), (x.host,), node.outputs[0])
     state.after.append((step, True))

@@ -1,4 +1,4 @@
-"""Loads a workload: a YAML file that states network, data and mapping, or a bare TOSA file."""
+"""Loads a workload: a YAML file that states network, data and mapping, or a bare model file."""
 
 from __future__ import annotations
 
@@ -12,48 +12,54 @@ from npusim.config import Document, Loc, load, load_text, override, parse, read_
 from npusim.config.document import Mark, Node
 from npusim.errors import ConfigError
 from npusim.frontends.chip import is_path, shipped_chip
+from npusim.frontends.model import Model, is_model, load_model
 from npusim.frontends.overrides import key_values
 from npusim.frontends.workload.build import build_graph
 from npusim.frontends.workload.data import check_exists, check_range, load_array, load_labels
 from npusim.frontends.workload.faults import Faults
 from npusim.frontends.workload.schema import WorkloadSpec
 from npusim.frontends.workload.workload import Workload, default_name
-from npusim.graph.graph import Graph
+from npusim.graph.host import Host
+from npusim.ir.tensor import TensorType
 from npusim.numerics.types import Array
 from npusim.ops import suggestion
 
 T = TypeVar("T")
+Key = Literal["inputs", "expect"]
 
 
 def load_workload(path: str | Path, overrides: Sequence[str] = ()) -> Workload:
-    """The workload of the YAML file ``path``, or of the TOSA file ``path`` (``.tosa``) with defaults for all else.
+    """The workload of the YAML or model file ``path``; a model (see MODEL_SUFFIXES) has defaults for all else.
 
     ``overrides`` are texts ``key=value``, applied in order. Raises ConfigError with all that is wrong with a YAML file
     and the files it names, each with line and column: what breaks the structure of the YAML, or else what its parts
-    mean. For a TOSA file it raises what ``load_tosa`` raises.
+    mean. For a model file it raises what ``load_model`` raises.
     """
     path, pairs = Path(path), key_values(overrides)
-    is_model = path.suffix == ".tosa"
-    document = _document_of_model(path) if is_model else _read(path, pairs)
+    bare = is_model(path)
+    document = _document_of_model(path) if bare else _read(path, pairs)
+    keys = document.root.value
+    if isinstance(keys, Mapping) and {"units", "sram"} & keys.keys() and not {"graph", "model"} & keys.keys():
+        raise ConfigError([f"{path}: looks like a chip (it states units or sram), not a workload; give it with --chip"])
     spec = load(document, WorkloadSpec, "workload", pairs)
     for key, text in pairs:
         document = override(document, key, text)
     name, faults = spec.name or default_name(path), Faults(document)
-    graph: Graph | None = None
+    model: Model | None = None
     if spec.graph is not None:
         graph = build_graph(spec.graph, spec, name, path.parent, faults)
+        model = Model(graph) if graph else None
     elif spec.model is not None:
-        from npusim.frontends.tosa import load_tosa  # a workload without a model needs no flatbuffers
-
-        with nullcontext() if is_model else faults.at(("model",)):
-            graph = replace(load_tosa(path.parent / spec.model, spec.level), name=name)
-    files = _Files(spec, path.parent, faults, graph)
+        with nullcontext() if bare else faults.at(("model",)):
+            read = load_model(path.parent / spec.model, spec.level, spec.model_options)
+            model = replace(read, graph=replace(read.graph, name=name))
+    files = _Files(spec, path.parent, faults, model)
     chip = files.chip()
     inputs, ranges = files.inputs()
     expect, labels = files.expect(), files.labels()
     faults.raise_any()
-    assert graph is not None, "a workload without faults has a graph"
-    return Workload(name, graph, path, chip, spec.seed, inputs, ranges, expect, labels, spec.mapping)
+    assert model is not None, "a workload without faults has a graph"
+    return Workload(name, model.graph, path, chip, spec.seed, inputs, ranges, expect, labels, spec.mapping, model.host)
 
 
 def _document_of_model(path: Path) -> Document:
@@ -72,12 +78,12 @@ def _read(path: Path, pairs: list[tuple[str, str]]) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files that a workload names. Without a graph, which then is at fault, only whether they exist is checked."""
+    """The files that a workload names. Without a model, which then is at fault, only whether they exist is checked."""
 
     spec: WorkloadSpec
     folder: Path
     faults: Faults
-    graph: Graph | None
+    model: Model | None
 
     def chip(self) -> str:
         """Name of a shipped chip, or path of its file."""
@@ -96,10 +102,10 @@ class _Files:
         ranges: dict[str, tuple[int, int]] = {}
         for loc, value, item in self._assigned("inputs", self.spec.inputs):
             if isinstance(item, str):
-                self._load(loc, f"input {value!r}", value, item, arrays)
-            elif self.graph:
+                self._load(loc, f"input {value!r}", value, item, arrays, "inputs")
+            elif self.model:
                 with self.faults.at(loc):
-                    check_range(self.graph.types[value], value, *item.random)
+                    check_range(self._types("inputs")[value], value, *item.random)
                     ranges[value] = item.random
         return arrays, ranges
 
@@ -107,7 +113,7 @@ class _Files:
         """The outputs that the workload expects."""
         arrays: dict[str, Array] = {}
         for loc, value, file in self._assigned("expect", self.spec.expect):
-            self._load(loc, f"expected output {value!r}", value, file, arrays)
+            self._load(loc, f"expected output {value!r}", value, file, arrays, "expect")
         return arrays
 
     def labels(self) -> Array | None:
@@ -117,28 +123,34 @@ class _Files:
         path = self.folder / self.spec.labels
         with self.faults.at(("labels",)):
             check_exists(path, "labels")
-            if self.graph:
-                return load_labels(path, self.graph.types[self.graph.data_outputs[0]])
+            if self.model:
+                return load_labels(path, next(iter(self.model.around.outputs.values())))
         return None
 
-    def _load(self, loc: Loc, what: str, value: str, file: str, arrays: dict[str, Array]) -> None:
+    def _load(self, loc: Loc, what: str, value: str, file: str, arrays: dict[str, Array], key: Key) -> None:
         with self.faults.at(loc):
             check_exists(self.folder / file, what)
-            if self.graph:
-                arrays[value] = load_array(self.folder / file, self.graph.types[value], what)
+            if self.model:
+                arrays[value] = load_array(self.folder / file, self._types(key)[value], what)
 
-    def _assigned(
-        self, key: Literal["inputs", "expect"], given: tuple[T, ...] | Mapping[str, T]
-    ) -> Iterator[tuple[Loc, str, T]]:
+    def _types(self, key: Key) -> dict[str, TensorType]:
+        """The types of all that may be given by name."""
+        if self.model is None:
+            return {}
+        known = Host.known_inputs if key == "inputs" else Host.known_outputs
+        return known(self.model.around, self.model.graph)
+
+    def _assigned(self, key: Key, given: tuple[T, ...] | Mapping[str, T]) -> Iterator[tuple[Loc, str, T]]:
         """Place, value and entry for each of ``given``, which are by name or in the order of the graph."""
         values = self._values(key)
         if isinstance(given, Mapping):
+            named = self._types(key) or values
             for value, item in given.items():
-                if values is None or value in values:
+                if named is None or value in named:
                     yield (key, value), value, item
                 else:
                     what = "input" if key == "inputs" else "output"
-                    self.faults.add((key, value), f"the graph has no {what} {value!r}{suggestion(value, values)}")
+                    self.faults.add((key, value), f"the graph has no {what} {value!r}{suggestion(value, named)}")
             return
         if given and values is not None and len(given) != len(values):
             them = f"the graph has {len(values)} ({', '.join(values)})"
@@ -147,9 +159,9 @@ class _Files:
         for index, item in enumerate(given):
             yield (key, index), values[index] if values else str(index), item
 
-    def _values(self, key: Literal["inputs", "expect"]) -> tuple[str, ...] | None:
-        """The inputs or outputs of the graph; None if a model cannot be read."""
-        if self.graph:
-            return self.graph.data_inputs if key == "inputs" else self.graph.data_outputs
+    def _values(self, key: Key) -> tuple[str, ...] | None:
+        """The inputs or outputs of the model, in its order; None if it cannot be read."""
+        if self.model:
+            return tuple(self.model.around.inputs if key == "inputs" else self.model.around.outputs)
         spec = self.spec.graph
         return None if spec is None else tuple(spec.inputs) if key == "inputs" else spec.outputs

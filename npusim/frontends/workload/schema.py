@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from npusim.config import NonNegative, record
 from npusim.frontends.chip import DEFAULT_CHIP
+from npusim.frontends.model import ModelOptions
 from npusim.graph.level import Level
 from npusim.ir.mapping_options import MappingOptions
 
@@ -89,7 +90,10 @@ class WorkloadSpec:
     ] = None
     chip: Annotated[str, Field(description="name of a shipped chip, or path of a YAML file")] = DEFAULT_CHIP
     seed: Annotated[NonNegative, Field(description="of random inputs and constants")] = 0
-    model: Annotated[str | None, Field(description="path of a TOSA file")] = None
+    model: Annotated[str | None, Field(description="path of a model file: .tosa, .xml, .onnx or .tflite")] = None
+    model_options: Annotated[ModelOptions, Field(description="choices that the model's format leaves open")] = (
+        ModelOptions()
+    )
     graph: Annotated[GraphSpec | None, Field(description="the operators, where there is no model file")] = None
     dialect: Annotated[Literal["tosa", "seed"], Field(description="TOSA 1.0, or the draft of January 2021")] = "tosa"
     level: Annotated[Level, Field(description="limits on sizes: those of TOSA's level 8K, or none")] = "8k"
@@ -108,6 +112,6 @@ class WorkloadSpec:
 
     def __post_init__(self) -> None:
         if (self.model is None) == (self.graph is None):
-            raise ValueError("a workload has either a 'model' (a TOSA file) or a 'graph' (operators); give one of them")
+            raise ValueError("a workload has either a 'model' (a file) or a 'graph' (operators); give one of them")
         if self.model is not None and self.dialect != "tosa":
             raise ValueError("a TOSA file follows dialect tosa; remove 'dialect', which is for operators written out")

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from npusim.frontends.chip import DEFAULT_CHIP
 from npusim.graph.graph import Graph
+from npusim.graph.host import Host
 from npusim.ir.mapping_options import MappingOptions
 from npusim.numerics.types import Array
 
@@ -21,10 +22,11 @@ from npusim.numerics.types import Array
 class Workload:
     """A network with its data, and how to map it.
 
-    ``path`` is the file it came from. ``chip`` is the name of a shipped chip or the path of a YAML file. ``inputs`` and
-    ``expect`` hold the arrays that the workload gives, by value, in storage types; every other input is random with
-    ``seed``, within its entry in ``input_ranges`` (both ends included) or else over its type. ``labels`` are integer
-    class indices [N], one for each entry along the first output's first axis.
+    ``host`` is what of the model runs on the host around ``graph`` (None: nothing). ``path`` is the file
+    it came from. ``chip`` is the name of a shipped chip or the path of a YAML file. ``inputs`` and ``expect`` hold the
+    arrays that the workload gives, by name, in storage types: those of the model or of the graph. Every other input of
+    the graph is random with ``seed``, within its entry in ``input_ranges`` (both ends included) or else over its type.
+    ``labels`` are integer class indices [N], one for each entry along the first output's first axis.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Workload:
     expect: Mapping[str, Array] = field(default_factory=dict)
     labels: Array | None = None
     mapping: MappingOptions = field(default_factory=MappingOptions)
+    host: Host | None = None
 
     @classmethod
     def of_graph(cls, graph: Graph) -> Workload:

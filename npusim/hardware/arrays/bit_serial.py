@@ -94,6 +94,12 @@ class BitSerial:
         """One-bit multipliers."""
         return self.rows * self.columns * _TAPS * self.in_channels
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it does at once, a weight bit a step."""
+        space = f"row {self.rows} x column {self.columns} x in_channel {self.in_channels}"
+        return (f"bit serial ({space} x {_TAPS} taps)",)
+
     def refuses(self, task: Task) -> str | None:
         """Why the array cannot do the task, with the remedy; None if it can."""
         other = "give the layer to another unit"

@@ -47,6 +47,11 @@ class BlockStationary:
         """Multipliers of the grid."""
         return self.rows * self.columns
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What lies on its rows and columns; taps of a kernel are done one after the other."""
+        return (f"in_channel on {self.rows} rows, out_channel on {self.columns} columns",)
+
     def cycles(self, pairs: Extents) -> Count:
         """Cycles of a box, from its first position to its last."""
         lines, length = _lines(pairs)

@@ -13,6 +13,7 @@ Extents = Sequence[tuple[Dim, Count]]
 
 Stationary = Literal["weights", "ifmap", "output"]
 
+KERNEL = frozenset({Loop.KERNEL_DEPTH, Loop.KERNEL_ROW, Loop.KERNEL_COLUMN})
 POSITION = frozenset({Loop.BATCH, Loop.DEPTH, Loop.ROW, Loop.COLUMN})
 
 

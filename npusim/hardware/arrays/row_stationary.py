@@ -98,6 +98,11 @@ class RowStationary:
         """Multipliers: one an element."""
         return self.rows * self.columns
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What lies on its rows and columns: the rows of filters and of the ofmap."""
+        return (f"row stationary (kernel_row on {self.rows} rows, row on {self.columns} columns)",)
+
     def refuses(self, task: Task) -> str | None:
         """Why the array cannot hold a set of the task, with the remedy; None if it can."""
         s = _space(task, [(d, ceil_div(d.extent, d.every)) for d in task.work.dims])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from npusim.config import NonNegative, Positive, record
-from npusim.hardware.arrays.loops import POSITION, Extents, Stationary, extent
-from npusim.hardware.base import Count, Task, largest, product, smallest
+from npusim.hardware.arrays.loops import KERNEL, POSITION, Extents, Stationary, extent
+from npusim.hardware.base import IM2COL, Count, Task, chosen, largest, product, smallest
 from npusim.ir.work import Loop
 from npusim.numerics.types import ceil_div
 
@@ -34,6 +35,9 @@ class Systolic:
         element 1,0          k = 0  k = 1
         element 1,1                 k = 0  k = 1
 
+    K is all reduced loops as one (``im2col``), or the input channels alone, with folds of their own for each tap of a
+    kernel (``taps``): then no hardware needs to gather the taps of a position, but few input channels use few rows.
+
     Folds come along the columns first. Each starts after the last multiplication of the one before, or, with
     ``overlapped_folds``, as soon as the stream of the one before has entered; then the skew of r + c - 2 is paid once a
     tile. ``reload_cycles`` is what every fold waits for its stationary operand first (0: hidden by a shadow register).
@@ -54,6 +58,10 @@ class Systolic:
     overlapped_commands: Annotated[
         bool, Field(description="the next tile enters while the last one drains; reloads go on beside the stream")
     ] = False
+    lowerings: Annotated[
+        tuple[Literal["im2col", "taps"], ...],
+        Field(min_length=1, description="how convolutions become products; the first unless the mapping says another"),
+    ] = ("im2col",)
 
     def __post_init__(self) -> None:
         if self.overlapped_commands and not self.overlapped_folds:
@@ -64,11 +72,37 @@ class Systolic:
         """Multipliers of the grid."""
         return self.rows * self.columns
 
-    def cycles(self, pairs: Extents) -> tuple[Count, Count]:
-        """Cycles until the next tile may enter, and from then until the last multiplication."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By lowering, what lies on its rows and columns: positions (M), what is reduced (K) or output channels (N)."""
+        columns = "position" if self.stationary == "ifmap" else "out_channel"
+        reduced = {IM2COL: "reduction", "taps": "in_channel"}
+        rows = {n: "position" if self.stationary == "output" else r for n, r in reduced.items()}
+        return tuple(
+            f"{name} ({rows[name]} on {self.rows} rows, {columns} on {self.columns} columns)" for name in self.lowerings
+        )
+
+    def lowered(self, task: Task, pairs: Extents) -> Extents:
+        """The work as products: by ``taps``, one for each tap, as if taps were channels of their own."""
+        if self.lowerings[chosen(self.names, task.unrolling)[0]] == IM2COL:
+            return pairs
+        return [(replace(d, loop=Loop.CHANNEL, reduce=False) if d.loop in KERNEL else d, e) for d, e in pairs]
+
+    def _roles(self, pairs: Extents) -> tuple[Count, Count, Count]:
+        """What lies on the rows, what on the columns, and what streams."""
         m, n = extent(pairs, *POSITION), extent(pairs, Loop.OUT_CHANNEL)
         k = product(e for d, e in pairs if d.reduce)
-        on_rows, on_columns, stream = {"weights": (k, n, m), "ifmap": (k, m, n), "output": (m, n, k)}[self.stationary]
+        return {"weights": (k, n, m), "ifmap": (k, m, n), "output": (m, n, k)}[self.stationary]
+
+    def stream_cycles(self, pairs: Extents) -> Count:
+        """Cycles in which operands enter: the streams of all folds, without skew and reloads."""
+        on_rows, on_columns, stream = self._roles(pairs)
+        folds = ceil_div(on_rows, self.rows) * ceil_div(on_columns, self.columns)
+        return extent(pairs, Loop.CHANNEL) * folds * stream
+
+    def cycles(self, pairs: Extents) -> tuple[Count, Count]:
+        """Cycles until the next tile may enter, and from then until the last multiplication."""
+        on_rows, on_columns, stream = self._roles(pairs)
         row_folds, column_folds = ceil_div(on_rows, self.rows), ceil_div(on_columns, self.columns)
         groups = extent(pairs, Loop.CHANNEL)
         shadow = self.overlapped_commands
@@ -85,10 +119,12 @@ class Systolic:
         return ((folds - 1) * period + stream, skew) if shadow else (folds * period + skew, 0)
 
     def passes(self, task: Task, pairs: Extents) -> tuple[Count, Count]:
-        """How often ifmap and weights are read: once a fold over output channels and once a fold over positions."""
+        """How often ifmap and weights are read: once a fold over output channels and once a fold over positions; by
+        ``taps`` the ifmap once for each tap."""
         ifmap = ceil_div(extent(pairs, Loop.OUT_CHANNEL), self.columns)
         weights = ceil_div(extent(pairs, *POSITION), self.rows if self.stationary == "output" else self.columns)
-        return 1 if self.stationary == "ifmap" else ifmap, 1 if self.stationary == "weights" else weights
+        taps = product(e for (d, e), own in zip(pairs, task.work.dims, strict=True) if d.loop is not own.loop)
+        return taps if self.stationary == "ifmap" else ifmap * taps, 1 if self.stationary == "weights" else weights
 
     def hop_bits(self, task: Task, pairs: Extents) -> Count:
         """Bits that go from element to element in a box, each as often as it moves on.
@@ -97,9 +133,7 @@ class Systolic:
         columns r - 1 times: partial sums, or the weights where outputs are stationary. The stationary operand comes
         down the columns as well, and stationary outputs leave that way: of each column r (r - 1) / 2 moves.
         """
-        m, n = extent(pairs, *POSITION), extent(pairs, Loop.OUT_CHANNEL)
-        k = product(e for d, e in pairs if d.reduce)
-        on_rows, on_columns, stream = {"weights": (k, n, m), "ifmap": (k, m, n), "output": (m, n, k)}[self.stationary]
+        on_rows, on_columns, stream = self._roles(pairs)
         ifmap, weights, sums = (t.bits for t in (*task.operands[:2], task.accumulator))
         along, down, kept = {
             "weights": (ifmap, sums, weights), "ifmap": (weights, sums, ifmap), "output": (ifmap, weights, sums),

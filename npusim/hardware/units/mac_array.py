@@ -15,7 +15,7 @@ from npusim.hardware.arrays.loops import Extents, Stationary
 from npusim.hardware.arrays.row_stationary import RowStationary
 from npusim.hardware.arrays.systolic import Systolic
 from npusim.hardware.arrays.unrolled import LoopName, Unrolled
-from npusim.hardware.base import Count, Task, UnitSpec, product
+from npusim.hardware.base import Count, Task, UnitSpec, chosen, product
 from npusim.ir.work import UnitKind
 from npusim.numerics.overflow import Policy
 from npusim.numerics.types import ceil_div
@@ -65,12 +65,17 @@ class MacArray(UnitSpec):
             )
         return self.array.refuses(task) if isinstance(self.array, RowStationary | BitSerial) else None
 
+    def _pairs(self, task: Task, extents: Sequence[Count]) -> Extents:
+        """The dimensions with as many of their points as do real work, on a grid as the products it makes of them."""
+        pairs = _useful(task, extents)
+        return self.array.lowered(task, pairs) if isinstance(self.array, Systolic) else pairs
+
     def cycles(self, task: Task, extents: Sequence[Count]) -> Count:
         """Cycles to the last multiplication, after ``pipeline_cycles``, on an overlapped array to the next tile.
 
         See the kinds of arrays.
         """
-        pairs, array = _useful(task, extents), self.array
+        pairs, array = self._pairs(task, extents), self.array
         rate = self.macs_per_cycle[_type_key(task)]
         if isinstance(array, BitSerial):
             bits = int(ceil_div(rate.denominator, rate.numerator))
@@ -80,8 +85,27 @@ class MacArray(UnitSpec):
         elif isinstance(array, BlockStationary):
             raw = array.cycles(pairs)
         else:
-            raw = array.steps(pairs)[0] if isinstance(array, Unrolled) else array.cycles(pairs)[0]
+            raw = array.steps(pairs, task.unrolling)[0] if isinstance(array, Unrolled) else array.cycles(pairs)[0]
         return ceil_div(raw * rate.denominator, rate.numerator) + (0 if self.overlapped else self.pipeline_cycles)
+
+    @property
+    def unrollings(self) -> tuple[str, ...]:
+        return self.array.names
+
+    def unrolling(self, task: Task, extents: Sequence[int]) -> str:
+        """On an unrolled array the fastest mode for the box, of those that the task leaves it; else the array's own."""
+        array = self.array
+        if isinstance(array, Unrolled):
+            return array.fastest(_useful(task, extents), task.unrolling)
+        return array.names[chosen(array.names, task.unrolling)[0]]
+
+    def fill_cycles(self, task: Task, extents: Sequence[Count]) -> Count:
+        """On a grid all but the streams of its folds: skew and reloads; on every array ``pipeline_cycles``."""
+        if not isinstance(self.array, Systolic):
+            return self.pipeline_cycles
+        rate = self.macs_per_cycle[_type_key(task)]
+        stream = self.array.stream_cycles(self._pairs(task, extents))
+        return self.cycles(task, extents) - ceil_div(stream * rate.denominator, rate.numerator)
 
     @property
     def _overlapped_grid(self) -> Systolic | None:
@@ -99,21 +123,21 @@ class MacArray(UnitSpec):
     def drain_cycles(self, task: Task, extents: Sequence[Count]) -> Count:
         """On an overlapped array the cycles from the end of the stream to the last multiplication."""
         grid = self._overlapped_grid
-        return grid.cycles(_useful(task, extents))[1] + self.pipeline_cycles if grid else 0
+        return grid.cycles(self._pairs(task, extents))[1] + self.pipeline_cycles if grid else 0
 
     def passes(self, task: Task, extents: Sequence[Count]) -> tuple[Count, ...]:
         """The ifmap is read once per step, fold or pass over output channels, weights once per one over positions.
 
         The stationary operand and any operand after these two are read once.
         """
-        pairs, array = _useful(task, extents), self.array
+        pairs, array = self._pairs(task, extents), self.array
         if isinstance(array, BitSerial | BlockStationary):
             return array.passes(task, pairs)
         return (*array.passes(task, pairs), *[1] * (len(task.work.reads) - 2))
 
     def actions(self, task: Task, extents: Sequence[Count]) -> dict[str, Count]:
         """Multiply-accumulates, those on padding included, and bytes that elements pass to their neighbours."""
-        pairs, array = _useful(task, extents), self.array
+        pairs, array = self._pairs(task, extents), self.array
         counts = {f"mac.{_type_key(task)}": product(e for _, e in pairs)}
         if isinstance(array, Systolic):
             counts["hop_byte"] = ceil_div(array.hop_bits(task, pairs), 8)

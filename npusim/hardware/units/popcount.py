@@ -51,6 +51,9 @@ class PopcountUnit(UnitSpec):
         positions, lanes, words, planes = self._space(task, extents)
         return positions * ceil_div(lanes, self.lanes) * words * ceil_div(planes, self.planes) + self.pipeline_cycles
 
+    def fill_cycles(self, task: Task, extents: Sequence[Count]) -> Count:
+        return self.pipeline_cycles
+
     def actions(self, task: Task, extents: Sequence[Count]) -> dict[str, Count]:
         positions, lanes, words, planes = self._space(task, extents)
         return {"popcount_word": positions * lanes * words * planes}

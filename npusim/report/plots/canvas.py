@@ -41,6 +41,7 @@ _STYLE: dict[str, object] = {
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
     "text.color": INK,
+    "text.hinting": "no_hinting",  # at 150 dots an inch hints gain little, and they are a third of the time of text
     "text.parse_math": False,  # names from models may hold a $
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
@@ -69,12 +70,16 @@ def look() -> Iterator[None]:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as PNG, equal bytes for equal figures."""
+    """The figure, on white and opaque, as a PNG (ISO/IEC 15948) with its resolution; equal bytes for equal figures."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
 
-    FigureCanvasAgg(figure)
+    figure.set_dpi(DPI)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = np.asarray(canvas.buffer_rgba())[:, :, :3]  # type: ignore[no-untyped-call]
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None}, pil_kwargs={"compress_level": 3})
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", dpi=(DPI, DPI), compress_level=3)
     return buffer.getvalue()
 
 
@@ -178,9 +183,11 @@ def drawable(name: str) -> str:
 
 def text_width(text: str, size: float) -> float:
     """Width of a line of text in inches, at ``size`` points, by the advance widths of the font."""
+    from matplotlib.backends.backend_agg import get_hinting_flag
+
     font = _font()
     font.set_size(size, 72)
-    font.set_text(text)
+    font.set_text(text, flags=get_hinting_flag())  # type: ignore[no-untyped-call]
     width: float = font.get_width_height()[0]
     return width / 64 / 72
 

@@ -35,13 +35,14 @@ _BAR = 0.76  # of the distance between rows
 
 _CAUSES: dict[str, Paint] = {
     "compute": Paint("#08519c"),
+    "fill_drain": Paint("#9ecae1", "|||"),
     "output_path": Paint("#6baed6", "///"),
     "sram_port": Paint("#1b7837", "...."),
     "dram_read": Paint("#d95f02", "\\\\\\"),
     "dram_write": Paint("#fdae6b", "xxx", "#8c3d00"),
     "dram_bus": Paint("#fee8a8", "---", "#a07800"),
     "dependency": Paint("#969696"),
-    "drain": Paint("#e2e2e2", "...", "#777777"),
+    "last_results": Paint("#e2e2e2", "...", "#777777"),
 }
 _OTHERS = (Paint("#807dba", "|||"), Paint("#cbc9e2", "+++", "#54278f"), Paint("#54278f", "ooo"))
 

@@ -1,7 +1,8 @@
-"""The host's own max-pool, window by window, and through the reader of files."""
+"""Float operators that the host computes itself, where the reference implementation of ONNX is wrong."""
 
 from __future__ import annotations
 
+import pickle
 from itertools import product
 from math import ceil
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from npusim.errors import InvalidGraphError
 from npusim.frontends.qonnx import load_qonnx
 from npusim.frontends.qonnx.floats import max_pool
-from tests.frontends.qonnx.networks import Network, check
+from tests.frontends.qonnx.networks import Network, check, through_tiles
 
 
 def by_window(kernel: Any, strides: Any, dilations: Any, pads: Any, ceil_mode: bool, x: Any) -> Any:
@@ -97,4 +98,42 @@ def test_a_max_pool_that_is_larger_than_its_image(tmp_path: Path) -> None:
     net = Network(1, 3, 2, 2)
     out = net.op("Conv", net.quant(net.op("MaxPool", "x", kernel_shape=[3, 3]), 3), np.ones((1, 3, 1, 1)))
     with pytest.raises(InvalidGraphError, match="MaxPool 'n0' cannot be computed: window shape"):
+        load_qonnx(net.save(tmp_path, out))
+
+
+@pytest.mark.parametrize(("opset", "axis", "together"), [(9, 1, (1, 2, 3)), (12, -2, (2, 3)), (13, 1, (1,))])
+def test_softmax_of_several_axes_before_version_13(
+    opset: int, axis: int, together: tuple[int, ...], tmp_path: Path
+) -> None:
+    net = Network(2, 3, 4, 5, opset=opset)
+    sums = net.op("Conv", net.bipolar("x"), np.float32([[[[1]], [[-1]], [[1]]], [[[1]], [[1]], [[1]]]]))
+    out = net.op("Softmax", sums, axis=axis)
+    model = load_qonnx(net.save(tmp_path, sums, out))
+    x = np.random.default_rng(1).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    got = through_tiles(model, x)[1]
+    powers = np.exp(got[sums])
+    np.testing.assert_allclose(got[out], powers / powers.sum(together, keepdims=True), rtol=1e-6)
+    assert pickle.loads(pickle.dumps(model)).host is not None
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+def test_log_softmax_of_numbers_far_apart(opset: int, tmp_path: Path) -> None:
+    net = Network(1, 4, opset=opset)
+    sums = net.op("MatMul", net.quant("x", 8, 1.0), np.float32([[100, -100], [0, 1], [1, 0], [2, 2]]))
+    out = net.op("LogSoftmax", sums, axis=1)
+    got = through_tiles(load_qonnx(net.save(tmp_path, out)), np.float32([[2, 0, 0, 0]]))[1]
+    np.testing.assert_array_equal(got[out], [[0, -400]])
+
+
+def test_a_max_pool_that_cannot_be_moved_is_one_of_the_host(tmp_path: Path) -> None:
+    """Behind the last layer, that is; before a quantiser it is refused."""
+    net = Network(2, 3, 8, 7)
+    sums = net.op("Conv", net.quant("x", 3, 0.5), np.float32([[[[1]], [[-1]], [[1]]]]))
+    pooled = net.op("MaxPool", sums, kernel_shape=[2, 2], dilations=[2, 1], strides=[1, 2])
+    x = np.random.default_rng(1).normal(size=(2, 3, 8, 7)).astype(np.float32)
+    check(net, tmp_path, pooled, x=x, tiles=False)
+    out = net.op("Conv", net.bipolar(pooled), np.float32([[[[1]]]]))
+    with pytest.raises(
+        InvalidGraphError, match=r"MaxPool 'n2' cannot be moved behind a quantiser: dilations must be 1"
+    ):
         load_qonnx(net.save(tmp_path, out))

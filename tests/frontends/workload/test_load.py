@@ -108,6 +108,13 @@ def test_faults_of_overrides_are_located_by_the_option(problems: Finder) -> None
     assert problems(GRAPH, "name=a/b")[0].startswith("--set name=a/b: name: 'a/b' cannot name the folder of a report")
 
 
+def test_a_chip_in_the_place_of_a_workload(problems: Finder) -> None:
+    remedy = "w.yaml: looks like a chip (it states units or sram), not a workload; give it with --chip"
+    assert problems("name: c\nclock_hz: 1 GHz\nunits: []\ndram: {}") == [remedy]
+    assert problems("sram: {}\nwhat: 1") == [remedy]
+    assert problems(f"{GRAPH}sram: {{}}")[0].startswith("w.yaml:7:1: sram: unknown key 'sram'")
+
+
 # -- model files -----------------------------------------------------------------------------------------------
 
 
@@ -190,11 +197,11 @@ def test_faults_of_a_model_given_directly_start_with_its_path(tmp_path: Path) ->
         ("seed: -1", "7: seed: must be at least 0; got -1"),
         (
             "sed: 1",
-            "1: sed: unknown key 'sed' (the keys here are name, chip, seed, model, graph, dialect, level, inputs, ",
+            "1: sed: unknown key 'sed' (the keys here are name, chip, seed, model, model_options, graph, dialect, ",
         ),
         (
             "model: net.tosa",
-            "1: a workload has either a 'model' (a TOSA file) or a 'graph' (operators); give one of them",
+            "1: a workload has either a 'model' (a file) or a 'graph' (operators); give one of them",
         ),
     ],
 )
@@ -229,7 +236,7 @@ def test_files_are_looked_for_even_if_the_graph_is_at_fault(problems: Finder, tm
     [
         (
             "name: a\n",
-            ["1:1: a workload has either a 'model' (a TOSA file) or a 'graph' (operators); give one of them"],
+            ["1:1: a workload has either a 'model' (a file) or a 'graph' (operators); give one of them"],
         ),
         (
             "model: a.tosa\ndialect: seed\n",

@@ -82,3 +82,7 @@ def test_the_ifmap_is_read_once_a_block_of_output_channels() -> None:
     task = convolution_task((1, 4, 4), 40, (3, 3), 8)
     assert array().passes(task, list(zip(task.work.dims, extents(task), strict=True))) == (3, 1, 1)
     assert array().macs == 256
+
+
+def test_its_name_says_what_lies_on_rows_and_columns() -> None:
+    assert array(rows=4, columns=8).names == ("in_channel on 4 rows, out_channel on 8 columns",)

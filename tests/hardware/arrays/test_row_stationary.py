@@ -214,3 +214,7 @@ def test_only_every_other_tap_of_a_strided_transposed_convolution_works() -> Non
     task = convolution_task((1, 8, 8), 4, (4, 4), 2, every=2)
     assert [d.loop for d in task.work.dims if d.every == 2] == [Loop.KERNEL_ROW, Loop.KERNEL_COLUMN]
     assert unit(EYERISS).cycles(task, extents(task)) == mapping(convolution_task((1, 8, 8), 4, (2, 2), 2)).cycles
+
+
+def test_its_name_says_what_lies_on_rows_and_columns() -> None:
+    assert EYERISS.names == ("row stationary (kernel_row on 12 rows, row on 14 columns)",)

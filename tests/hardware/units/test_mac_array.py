@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations, product
 from math import prod
@@ -490,3 +491,30 @@ def test_an_unrolled_array_multiplies_on_padding_and_not_between_strides() -> No
     assert array.actions(task, extents(task)) == {"mac.i8xi8": useful_points(task)} == {"mac.i8xi8": 25 * 7 * 4 * 3}
     boxes = [np.array([e, 1]) for e in extents(task)]
     assert array.actions(task, boxes)["mac.i8xi8"].tolist() == [useful_points(task), 1]
+
+
+# -- what an array does at once ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stationary", "name"),
+    [
+        ("weights", "im2col (reduction on 4 rows, out_channel on 6 columns)"),
+        ("ifmap", "im2col (reduction on 4 rows, position on 6 columns)"),
+        ("output", "im2col (position on 4 rows, out_channel on 6 columns)"),
+    ],
+)
+def test_a_systolic_array_names_what_lies_on_rows_and_columns(stationary: Stationary, name: str) -> None:
+    unit, task = systolic(stationary, 4, 6), product_task(2, 3, 4)
+    assert unit.unrollings == (name,)
+    assert unit.unrolling(task, extents(task)) == name
+
+
+def test_an_unrolled_array_names_the_mode_that_it_takes_for_a_box_or_that_is_demanded() -> None:
+    unit, task = unrolled({"row": 8}, {"out_channel": 8}), product_task(8, 3, 4)
+    assert unit.unrollings == ("row 8", "out_channel 8")
+    assert [unit.unrolling(task, box) for box in ((8, 4, 3), (1, 4, 3))] == ["row 8", "out_channel 8"]
+    demanded = replace(task, unrolling="out_channel 8")
+    assert unit.unrolling(demanded, (8, 4, 3)) == "out_channel 8"
+    assert (cycles(unit, task), cycles(unit, demanded)) == (4 * 3, 8 * 3)
+    assert (passes(unit, task), passes(unit, demanded)) == ((4, 1), (1, 1))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 
 import matplotlib
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
 from npusim.report.plots.canvas import LayerLabels, cycle_axis, drawable, look, png, text_width, time_axis
 
@@ -28,6 +30,14 @@ def test_the_look_ignores_the_users_settings_and_restores_them() -> None:
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "savefig.bbox": "tight", "savefig.dpi": 50}):
         assert draw() == plain
         assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_a_figure_is_drawn_at_150_dots_an_inch_on_white() -> None:
+    with look():
+        data = png(Figure(figsize=(2, 1)))
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.info["dpi"] == pytest.approx((150, 150), abs=0.02)
+        assert image.size == (300, 150) and image.getcolors() == [(300 * 150, (255, 255, 255))]
 
 
 @pytest.mark.parametrize(
