@@ -6,7 +6,7 @@ RUN := $(VENV)/.run-installed
 DEV := $(VENV)/.dev-installed
 WORKERS ?= auto
 
-.PHONY: demo test test-all lint bench docs validate conformance fuzz oracle-openvino clean
+.PHONY: demo test test-all lint bench docs validate conformance fuzz oracle-openvino oracle-qonnx oracle-larq clean
 
 demo: $(RUN)
 	$(BIN)/npusim run workloads/digits.yaml
@@ -42,6 +42,9 @@ fuzz: $(DEV)
 
 oracle-openvino: $(DEV)
 	$(BIN)/python scripts/oracle_openvino.py
+
+oracle-qonnx oracle-larq: oracle-%: $(DEV)
+	$(BIN)/python -m scripts.oracle_$* $(if $(COUNT),--cases $(COUNT)) $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

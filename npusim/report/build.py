@@ -68,6 +68,7 @@ def figures(
                 start_cycle=min(s.start for s in mine),
                 cycles=found[k].cycles,
                 span_cycles=max(s.finish for s in mine) - min(s.start for s in mine),
+                active_cycles=active,
                 compute_cycles=sum(s.busy for s in work),
                 compute_cycles_by_part=_by_part(work, costs),
                 bank_conflict_cycles=_bank_conflict_cycles(work, program, costs, layer.cost, chip),

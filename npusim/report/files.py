@@ -78,6 +78,7 @@ def _row(
         "cycles": layer.cycles,
         "share_of_run_fraction": layer.cycles / total_cycles if total_cycles else 0.0,
         "span_cycles": layer.span_cycles,
+        "active_cycles": layer.active_cycles,
         "compute_cycles": layer.compute_cycles,
         "bank_conflict_cycles": layer.bank_conflict_cycles,
         "bound_cycles": layer.bound_cycles,

@@ -63,6 +63,12 @@ class LayerFigures:
     ]
     cycles: NonNegative
     span_cycles: Annotated[NonNegative, Field(description="from its first command's start to its last one's finish")]
+    active_cycles: Annotated[
+        NonNegative,
+        Field(
+            description="from the first start to the last finish of its computations, or its cycles if they are more"
+        ),
+    ]
     compute_cycles: Annotated[NonNegative, Field(description="cycles its unit worked on it")]
     compute_cycles_by_part: Annotated[
         dict[str, NonNegative],

@@ -32,6 +32,7 @@ def synthetic_layer(index: int, draw: random.Random, causes: tuple[str, ...] = C
         start_cycle=0,
         cycles=cycles,
         span_cycles=cycles,
+        active_cycles=max(cycles, 1),
         compute_cycles=worked,
         compute_cycles_by_part={"stream": worked},
         bank_conflict_cycles=0,

@@ -24,8 +24,8 @@ def load_qonnx(path: str | Path) -> Model:
     """The QONNX or FINN network in the ONNX file ``path``, its graph named like the file without its suffix.
 
     The graph begins with the integers of the first quantisers and ends with the last integer tensors; what floats are
-    before and behind it is computed on the host, each operator as the ONNX standard's reference implementation does
-    (batch norms and max-pools as onnxruntime does).
+    before and behind it is computed on the host, each operator as the ONNX standard's reference implementation does,
+    but batch norms, max-pools and the family of Softmax as onnxruntime does.
     Scales, batch norms, ReLUs, clips and max-pools between a sum and the next quantiser become its thresholds.
 
     Raises FileFormatError where the file cannot be read, and InvalidGraphError with all operators that are not known,

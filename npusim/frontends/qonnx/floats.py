@@ -1,4 +1,4 @@
-"""Float operators of ONNX as functions of arrays, evaluated by the standard's own reference implementation."""
+"""Float operators of ONNX as functions: by the standard's reference implementation, or here where that is wrong."""
 
 from __future__ import annotations
 

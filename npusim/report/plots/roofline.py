@@ -81,11 +81,10 @@ def points_of(layers: Sequence[LayerFigures]) -> tuple[list[Point], dict[str, li
     out: dict[str, list[LayerFigures]] = {}
     for layer in layers:
         moved = layer.dram_read_bytes + layer.dram_write_bytes
-        if layer.macs and moved and layer.cycles:
-            points.append(Point(layer, layer.macs / moved, layer.macs / layer.cycles))
+        if layer.macs and moved:
+            points.append(Point(layer, layer.macs / moved, layer.macs / layer.active_cycles))
         else:
-            why = "without MACs" if not layer.macs else "without DRAM traffic" if not moved else "without own cycles"
-            out.setdefault(why, []).append(layer)
+            out.setdefault("without DRAM traffic" if layer.macs else "without MACs", []).append(layer)
     return points, out
 
 
@@ -93,8 +92,8 @@ def roofline_plot(report: Report, roof: Roof) -> bytes:
     """PNG: on logarithmic axes each layer at its MACs per DRAM byte and its MACs per cycle, under the chip's roof.
 
     After Williams, Waterman and Patterson, "Roofline: an insightful visual performance model" (CACM 52(4), 2009). The
-    area of a marker is the layer's share of the run's cycles. The cycles are the layer's own window, so a layer that
-    loaded or computed while an earlier one ran can lie above the roof.
+    area of a marker is as the cycles in which the layer was active. No layer lies above the peak of its unit; one that
+    loaded before it was active can lie above the slope.
     """
     with look():
         return png(roofline_figure(report, roof))
@@ -118,14 +117,14 @@ def roofline_figure(report: Report, roof: Roof) -> Figure:
     axes.grid()
 
     _draw_roof(axes, roof, limits)
-    most = max((p.layer.cycles for p in points), default=1)
+    most = max((p.layer.active_cycles for p in points), default=1)
     entries: list[tuple[Any, str]] = []
     for engine in engines:
         marker, unit_area, colour = _MARKERS.get(engine, _OTHER)
-        mine = sorted((p for p in points if p.layer.engine == engine), key=lambda p: -p.layer.cycles)
+        mine = sorted((p for p in points if p.layer.engine == engine), key=lambda p: -p.layer.active_cycles)
         axes.scatter(
             [p.intensity for p in mine], [p.rate for p in mine],
-            [_LARGEST / unit_area * p.layer.cycles / most for p in mine],
+            [_LARGEST / unit_area * p.layer.active_cycles / most for p in mine],
             marker=marker, facecolor=colour, edgecolor=INK, linewidth=0.6, alpha=0.6, label=engine, zorder=3,
         )  # fmt: skip
         shown = Line2D([], [], marker=marker, linestyle="", color=colour, markeredgecolor=INK, markeredgewidth=0.6)
@@ -145,10 +144,10 @@ def _notes(points: Sequence[Point], out: dict[str, list[LayerFigures]], cycles: 
     """What the areas of the markers mean, what a marker above the roof means, and what the plot leaves out."""
     notes = []
     if points:
-        largest = percent(max(p.layer.cycles for p in points), cycles)
+        largest = percent(max(p.layer.active_cycles for p in points), cycles)
         notes.append(
-            f"area of a marker: share of the run's cycles, the largest {largest} %; above the roof: it loaded or "
-            "computed while an earlier layer ran, in cycles that are not its own"
+            f"area of a marker: cycles in which the layer was active, the largest {largest} % of the run's; above the "
+            "slope: it loaded before"
         )
     if out:
         number = sum(map(len, out.values()))
@@ -211,22 +210,22 @@ def _draw_roof(axes: Axes, roof: Roof, limits: Limits) -> None:
 
 
 def _draw_labels(axes: Axes, points: Sequence[Point], limits: Limits) -> None:
-    """Name the layers with the most cycles, as near to their markers as no marker and no earlier name is."""
+    """Name the layers that were active longest, as near to their markers as no marker and no earlier name is."""
     from matplotlib.patheffects import withStroke
 
     width, height = WIDTH - _LEFT - _RIGHT, _BODY
-    most = max((p.layer.cycles for p in points), default=1)
+    most = max((p.layer.active_cycles for p in points), default=1)
     halo = [withStroke(linewidth=2, foreground="white")]
 
     def inches(value: float, ends: tuple[float, float], extent: float) -> float:
         return extent * log10(value / ends[0]) / log10(ends[1] / ends[0])
 
     def place(p: Point) -> tuple[float, float, float]:
-        radius = sqrt(_LARGEST * p.layer.cycles / most / pi) / 72
+        radius = sqrt(_LARGEST * p.layer.active_cycles / most / pi) / 72
         return inches(p.intensity, limits[0], width), inches(p.rate, limits[1], height), radius
 
     taken = [(x - r, y - r, x + r, y + r) for x, y, r in map(place, points)]
-    for p in sorted(points, key=lambda p: -p.layer.cycles)[:MOST_LABELS]:
+    for p in sorted(points, key=lambda p: -p.layer.active_cycles)[:MOST_LABELS]:
         text = drawable(shorten(p.layer.name, 28))
         x, y, radius = place(p)
         half, tall = text_width(text, _SIZE) / 2 + 0.02, 0.07
@@ -275,5 +274,5 @@ def _name_axes(axes: Axes, clock_hz: int) -> None:
         axis.set_minor_locator(LogLocator(10, subs=(2, 5)))  # more of them are slow to draw
         axis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("MACs per byte of DRAM traffic (read and written)")
-    axes.set_ylabel("MACs per cycle of the layer")
+    axes.set_ylabel("MACs per active cycle of the layer")
     right.set_ylabel("10⁹ MACs per second")
