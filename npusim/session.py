@@ -20,7 +20,7 @@ from npusim.hardware.units.mac_array import MacArray
 from npusim.ir.mapping_options import MappingOptions
 from npusim.ir.tensor import TensorType
 from npusim.mapping.mapper import Mapped, map_graph, partition
-from npusim.mapping.plan import Plan
+from npusim.mapping.plan import Plan, Searched
 from npusim.numerics.overflow import Policy
 from npusim.numerics.packing import pack
 from npusim.numerics.types import Array
@@ -172,12 +172,13 @@ def map_and_time(
         wanted = len(graph.nodes) <= SMALL_NETWORK or len(partition(graph, chip, options)) <= SMALL_NETWORK
     if wanted:
         sizes += [1 << k for k in range(size.bit_length(), 9, -1) if 1 << k < size]
+    searched = Searched()
     best: tuple[Mapped, list[ComputeCost | DmaCost], Timeline] | None = None
     for nbytes in sizes:
         progress(f"mapping into {nbytes} bytes of SRAM")
         smaller = replace(chip, sram=replace(chip.sram, size_bytes=nbytes))
         try:
-            mapped = map_graph(graph, smaller, options)
+            mapped = map_graph(graph, smaller, options, searched)
         except UserError:
             if nbytes == size:
                 raise

@@ -47,6 +47,12 @@ def _indices(axis: Axis, n: int, extents: dict[str, int]) -> int:
     """Indices 0..n-1 of the axis that are touched."""
     if axis.whole >= 0:
         return min(axis.whole, n)
+    if not axis.terms and not axis.extra:
+        return int(0 <= axis.offset // axis.divisor < n)
+    if len(axis.terms) == 1 and abs(axis.terms[0][1]) == axis.divisor == 1 and not axis.extra:
+        (name, c), first = axis.terms[0], axis.offset
+        last = first + c * (extents[name] - 1)
+        return max(0, min(max(first, last), n - 1) - max(min(first, last), 0) + 1)
     found = np.array([axis.offset], np.int64)
     for name in {name for name, _ in axis.terms}:
         step = sum(c for other, c in axis.terms if other == name)

@@ -160,7 +160,7 @@ class Emitter:
             if last and target is not None:
                 if plan.output_resident:
                     resident = self.residents[out]
-                    resident.made.append((out_box, lane, command))
+                    resident.make(out_box, lane, command)
                     target.users[lane] = command
                     target.written = True
                 else:
@@ -213,10 +213,12 @@ class Emitter:
             before = {} if there else dict(self.layers_before)
             for state, want in parts:
                 merge(before, state.waits())
-                stores = [c for b, c in self.stored.get(self.root[state.slot.value], ())
-                          if state.slot.value != self.root[state.slot.value] or b.intersects(want)]  # fmt: skip
-                if stores:
-                    merge(before, {lane_of(self.commands[stores[-1]]): stores[-1]})
+                home = self.root[state.slot.value]
+                reshaped = state.slot.value != home  # whose boxes are not those of the stores: it waits for the last
+                stores = reversed(self.stored.get(home, ()))
+                last_store = next((c for b, c in stores if reshaped or b.intersects(want)), None)
+                if last_store is not None:
+                    merge(before, {lane_of(self.commands[last_store]): last_store})
             command = len(self.commands)
             refs_in = tuple(Ref(s.slot.index, want) for s, want in parts)
             lane = load_queue, number

@@ -12,7 +12,7 @@ from npusim.graph.region import Region
 from npusim.hardware import Chip
 from npusim.ir.mapping_options import MappingOptions
 from npusim.mapping.emit import Emitter
-from npusim.mapping.plan import Plan, Planner
+from npusim.mapping.plan import Plan, Planner, Searched
 from npusim.program.program import TileProgram
 from npusim.program.verify import verify
 
@@ -25,8 +25,10 @@ class Mapped:
     plan: Plan
 
 
-def map_graph(graph: Graph, chip: Chip, options: MappingOptions) -> Mapped:
+def map_graph(graph: Graph, chip: Chip, options: MappingOptions, searched: Searched | None = None) -> Mapped:
     """Map ``graph`` onto ``chip``; the program has passed the verifier.
+
+    ``searched`` saves what was found for the same graph, options and chip with another size of SRAM.
 
     Raises DoesNotFitError if a layer fits no unit or no tile of it fits the SRAM, InputError for manual mappings that
     name what is not there.
@@ -34,7 +36,7 @@ def map_graph(graph: Graph, chip: Chip, options: MappingOptions) -> Mapped:
     graph = FoldConstants()(graph)
     aliases = FoldAliases()(graph)
     regions = _regions(graph, aliases, chip, options)
-    plan = Planner(graph, aliases, regions, chip, options).plan()
+    plan = Planner(graph, aliases, regions, chip, options, searched).plan()
     program = Emitter(graph, aliases, plan, chip, options.overlap).program()
     verify(program)
     return Mapped(program, plan)

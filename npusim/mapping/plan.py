@@ -49,11 +49,25 @@ class _Layer:
     found: Candidates
 
 
+class Searched:
+    """What searches found: shared by plans of one chip but for the size of its SRAM, on which neither depends."""
+
+    def __init__(self) -> None:
+        self.candidates: dict[object, Candidates] = {}
+        self.chosen: dict[object, LayerMapping | None] = {}
+
+
 class Planner:
     """Chooses what stays in SRAM and how each layer is tiled; :meth:`plan` does it."""
 
     def __init__(
-        self, graph: Graph, aliases: Aliases, regions: Sequence[Region], chip: Chip, options: MappingOptions
+        self,
+        graph: Graph,
+        aliases: Aliases,
+        regions: Sequence[Region],
+        chip: Chip,
+        options: MappingOptions,
+        searched: Searched | None = None,
     ) -> None:
         self.graph, self.root, self.chip, self.options = graph, aliases.root, chip, options
         self.capacity = chip.sram.size_bytes // chip.sram.granule_bytes * chip.sram.granule_bytes
@@ -63,17 +77,16 @@ class Planner:
             raise InputError(
                 [f"mapping: no layer is called {n!r}; the layers are {', '.join(sorted(names))}" for n in unknown]
             )
-        memo: dict[object, Candidates] = {}
-        self._chosen: dict[object, LayerMapping | None] = {}
-        self.layers = [self._layer(r, memo) for r in regions]
+        self.searched = searched or Searched()
+        self.layers = [self._layer(r) for r in regions]
         self.must_store = {self.root[v] for v in graph.outputs}
         self.lifetimes = self._lifetimes()
 
-    def _layer(self, region: Region, memo: dict[object, Candidates]) -> _Layer:
+    def _layer(self, region: Region) -> _Layer:
         """The layer on the unit stated, else on that with the fewest estimated cycles; the first of equals."""
         options = self.options.layers.get(region.name, LayerOptions())
         able = RegionCost(region, self.chip, options.unit, options.unrolling).able
-        choices = [self._layer_on(region, replace(options, unit=unit), memo) for unit in able]
+        choices = [self._layer_on(region, replace(options, unit=unit)) for unit in able]
 
         def estimate(layer: _Layer) -> int:
             nowhere = [False] * len(region.inputs)
@@ -82,7 +95,7 @@ class Planner:
 
         return choices[0] if len(choices) == 1 else min(choices, key=estimate)
 
-    def _layer_on(self, region: Region, options: LayerOptions, memo: dict[object, Candidates]) -> _Layer:
+    def _layer_on(self, region: Region, options: LayerOptions) -> _Layer:
         cost = RegionCost(region, self.chip, options.unit, options.unrolling)
         if options.buffers is None and self.options.buffers is not None:
             options = replace(options, buffers=self.options.buffers)
@@ -91,9 +104,10 @@ class Planner:
             tuple((i.access, i.constant, i.uses) for i in region.inputs),
             repr(options),
         )
-        if key not in memo:
-            memo[key] = candidates(region, cost, options, self.options.candidates)
-        return _Layer(region, cost, options, memo[key])
+        known = self.searched.candidates
+        if key not in known:
+            known[key] = candidates(region, cost, options, self.options.candidates)
+        return _Layer(region, cost, options, known[key])
 
     # -- what stays in SRAM -----------------------------------------------------------------------------------
 
@@ -263,7 +277,7 @@ class Planner:
         LayerMapping | None
     ):  # fmt: skip
         """The search's choice; layers that share their candidates share it too."""
-        key = id(layer.found), resident, output, store, budget
-        if key not in self._chosen:
-            self._chosen[key] = choose(layer.cost, layer.found, resident, output, store, budget)
-        return self._chosen[key]
+        key, known = (id(layer.found), resident, output, store, budget), self.searched.chosen
+        if key not in known:
+            known[key] = choose(layer.cost, layer.found, resident, output, store, budget)
+        return known[key]

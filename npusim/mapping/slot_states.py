@@ -60,14 +60,22 @@ class Resident:
         self.state = state
         self.before = state.waits()
         self.made: list[tuple[Box, Lane, int]] = []
+        self.lanes: set[Lane] = set()
         self.views: dict[str, Slot] = {}
+
+    def make(self, box: Box, lane: Lane, command: int) -> None:
+        """Note that a command makes ``box``; commands come in their order."""
+        self.made.append((box, lane, command))
+        self.lanes.add(lane)
 
     def makers(self, box: Box | None) -> dict[Lane, int]:
         """The last maker per queue of what a read of ``box`` touches (None: all of it)."""
         found: dict[Lane, int] = {}
-        for made, lane, command in self.made:
-            if box is None or made.intersects(box):
+        for made, lane, command in reversed(self.made):
+            if lane not in found and (box is None or made.intersects(box)):
                 found[lane] = command
+                if len(found) == len(self.lanes):
+                    break
         return found
 
 

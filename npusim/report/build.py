@@ -15,6 +15,7 @@ from npusim.ir.taps import dense_points, points_inside
 from npusim.mapping.cost import RegionCost
 from npusim.mapping.plan import Plan
 from npusim.program.program import Compute, Load, TileProgram
+from npusim.report.occupancy import peak_bytes
 from npusim.report.result import EngineFigures, LayerFigures, Totals
 from npusim.timing.accounting import Segment, segments, split_by_layer, windows
 from npusim.timing.bound import Bound, bound_cycles, layer_bounds, run_bound
@@ -95,7 +96,7 @@ def figures(
             )
         )
     engines = tuple(_engine(str(q), _by_activity(ss)) for q, ss in parts.items())
-    return _totals(layers, plan, timeline, chip, len(program), run_bound(bounds)), engines, tuple(layers)
+    return _totals(layers, plan, program, timeline, chip, run_bound(bounds)), engines, tuple(layers)
 
 
 def region_macs(region: Region) -> tuple[int, int]:
@@ -217,14 +218,11 @@ def _rounded_up(bound: Bound) -> dict[str, int]:
 
 
 def _totals(
-    layers: Sequence[LayerFigures], plan: Plan, timeline: Timeline, chip: Chip, commands: int, bound: Bound
+    layers: Sequence[LayerFigures], plan: Plan, program: TileProgram, timeline: Timeline, chip: Chip, bound: Bound
 ) -> Totals:
     cycles = timeline.cycles
+    planned = next((layer.cost.chip.sram.size_bytes for layer in plan.layers), 0)  # maybe less than the chip has
     engines = sorted({layer.cost.engine for layer in plan.layers})
-    peak = 0
-    for k, layer in enumerate(plan.layers):
-        stays = sum(v.nbytes for _, v in plan.residents.values() if v.first <= k <= v.last)
-        peak = max(peak, stays + layer.mapping.sram_bytes)
     return Totals(
         cycles=cycles,
         bound_cycles=bound_cycles(bound),
@@ -237,9 +235,9 @@ def _totals(
         utilization={e: float(round(bound[e] / cycles, 6)) for e in engines},
         dram_read_bytes=sum(x.dram_read_bytes for x in layers),
         dram_write_bytes=sum(x.dram_write_bytes for x in layers),
-        sram_peak_bytes=peak,
+        sram_peak_bytes=peak_bytes(program, timeline, planned),
         sram_bytes=chip.sram.size_bytes,
-        commands=commands,
+        commands=len(program),
         overflow_events=sum(x.overflow_events for x in layers),
         energy_femtojoules=_summed(layers, chip),
         area_square_micrometres=area(chip),

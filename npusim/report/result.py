@@ -141,7 +141,7 @@ class Totals:
     ]
     dram_read_bytes: Annotated[NonNegative, Field(description="whole bursts, constants included")]
     dram_write_bytes: Annotated[NonNegative, Field(description="whole bursts")]
-    sram_peak_bytes: Annotated[NonNegative, Field(description="most SRAM allocated in any layer")]
+    sram_peak_bytes: Annotated[NonNegative, Field(description="most SRAM in use at once")]
     sram_bytes: Annotated[NonNegative, Field(description="capacity")]
     commands: Annotated[NonNegative, Field(description="loads, stores and computations")]
     overflow_events: Annotated[NonNegative, Field(description="partial sums that left their accumulator")]

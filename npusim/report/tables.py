@@ -233,7 +233,7 @@ def totals_table(report: Report) -> Table:
         ),
         ("DRAM read", size(t.dram_read_bytes), "constants, inputs and feature maps that left SRAM"),
         ("DRAM write", size(t.dram_write_bytes), "outputs and feature maps that do not stay in SRAM"),
-        ("SRAM peak", sram, "most that is allocated in any layer"),
+        ("SRAM peak", sram, "most that is in use at once"),
         ("Commands", f"{t.commands:,}", "loads, stores and computations of the tile program"),
         ("Overflows", f"{t.overflow_events:,}", "accumulations that left the accumulator's range"),
     ]

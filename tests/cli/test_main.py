@@ -139,12 +139,12 @@ def test_inputs_and_expected_outputs_from_files(tiny: Path, capsys: pytest.Captu
 
 def test_sort_and_quiet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     workload = REPOSITORY / "workloads" / "residual_block.yaml"
-    tables = {}
+    tables, quick = {}, ("--bits", "off", "--no-pictures", "--out", tmp_path / "r")
     for sort in ("order", "cycles", "utilization", "dram"):
-        code, tables[sort], _ = call(capsys, "run", workload, "--sort", sort, "--bits", "off", "--out", tmp_path / "r")
+        code, tables[sort], _ = call(capsys, "run", workload, "--sort", sort, *quick)
         assert code == 0
     assert len(set(tables.values())) > 1
-    assert call(capsys, "run", workload, "--bits", "off", "--quiet", "--out", tmp_path / "r")[1:] == ("", "")
+    assert call(capsys, "run", workload, "--quiet", *quick)[1:] == ("", "")
 
 
 def test_show_prints_every_value(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

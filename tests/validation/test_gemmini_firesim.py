@@ -118,6 +118,7 @@ def test_convolutions_are_padded_by_half_the_kernel(facts: dict[str, int], ifmap
     assert graph.types["ofmap"].shape == (1, ofmap, ofmap, 32)
 
 
+@pytest.mark.slow
 def test_too_many_open_sums_bring_the_reductions_inside() -> None:
     """1024 x 1024 sums of 4 bytes are twice what the accumulator memory holds: no program would keep them."""
     mapping = "L3[WIO] C4 K64 P64 - L2[WI] K16X - L1[O] C16 C16X - L0[W] P16"

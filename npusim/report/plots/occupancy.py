@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.program.program import Slot, TileProgram, reads_of, writes_of
+from npusim.program.program import TileProgram
+from npusim.report.occupancy import most_at_once, slots_in_use
 from npusim.report.plots.canvas import (
     DPI,
     INK,
@@ -59,7 +60,7 @@ def occupancy_figure(report: Report, program: TileProgram, timeline: Timeline) -
     end = max(1, timeline.cycles)
     capacity = report.totals.sram_bytes
     steps = _steps(program, timeline, capacity)
-    most = _most([s for held in steps.values() for s in held])
+    most = most_at_once([s for held in steps.values() for s in held])
     worth, unit = _unit(max(capacity, most))
     spans = [(layer.name, *w) for layer, w in zip(report.layers, windows_of(report.layers), strict=True)]
     labels = LayerLabels(spans, (WIDTH - _LEFT - _RIGHT) / end)
@@ -100,23 +101,6 @@ def occupancy_figure(report: Report, program: TileProgram, timeline: Timeline) -
     return figure
 
 
-def slots_in_use(program: TileProgram, timeline: Timeline) -> list[tuple[Slot, int, int]]:
-    """(slot, first cycle, end) for every slot that a command uses; uses of a view count for the slot it views."""
-    spans = {s.command: s for s in timeline}
-    starts: dict[int, int] = {}
-    ends: dict[int, int] = {}
-    for c in program:
-        span = spans[c.id]
-        written = writes_of(c)
-        for ref in written:
-            slot = program.slots[ref.slot].base
-            starts[slot] = min(starts.get(slot, span.start), span.start)
-        for ref in (*written, *reads_of(c)):
-            slot = program.slots[ref.slot].base
-            ends[slot] = max(ends.get(slot, 0), span.finish)
-    return [(program.slots[s], starts[s], ends[s]) for s in sorted(starts)]
-
-
 def _steps(program: TileProgram, timeline: Timeline, sram_bytes: int) -> dict[str, list[tuple[int, int]]]:
     """By kind the (cycle, change in bytes) at which slots come into use and go out of it."""
     constants = program.graph.constants
@@ -126,15 +110,6 @@ def _steps(program: TileProgram, timeline: Timeline, sram_bytes: int) -> dict[st
             kind = "stays" if slot.whole else "constants" if slot.value in constants else "data"
             steps[kind] += [(start, slot.nbytes), (end, -slot.nbytes)]
     return steps
-
-
-def _most(steps: list[tuple[int, int]]) -> int:
-    """Largest running sum of the changes; of those in one cycle, what goes out of use goes first."""
-    now = most = 0
-    for _, change in sorted(steps):
-        now += change
-        most = max(most, now)
-    return most
 
 
 def _mean(steps: list[tuple[int, int]], edges: Floats) -> Floats:
