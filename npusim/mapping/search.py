@@ -33,7 +33,7 @@ class LayerMapping:
     reload: bool = False
 
 
-FIRST_LOOK = 4
+FIRST_LOOK = 8
 """Tilings looked at roughly for each one that is weighed."""
 
 SHORTLIST = 4
