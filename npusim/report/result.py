@@ -9,8 +9,6 @@ from pydantic import Field, Strict, TypeAdapter
 
 from npusim.config import NonNegative, record
 
-SCHEMA_VERSION = 1
-
 Amounts = dict[str, Annotated[int, Strict(), Ge(0)]]
 """Whole numbers by name, of any size."""
 

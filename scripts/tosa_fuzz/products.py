@@ -62,11 +62,7 @@ def _weighted(
     """Append an operator with weights, bias and zero points."""
     dtype = g.dtype(x)
     weight_dtype = "INT8" if dtype == "INT16" else g.choices.sample(("INT8", "INT8", "INT4"))
-    weight = (
-        g.operand((weight_dtype,), (len(weight_shape),) * 2, lambda s: s == weight_shape)
-        if False
-        else _exactly(g, weight_shape, weight_dtype)
-    )
+    weight = _exactly(g, weight_shape, weight_dtype)
     accumulator = ACCUMULATORS[dtype]
     limit = BIAS_LIMITS[accumulator] >> g.choices.sample((4, 12, 0))
     bias_shape = (g.choices.sample((outputs, 1)),)

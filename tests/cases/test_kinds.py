@@ -378,11 +378,11 @@ def test_b36_a_larger_memory_never_makes_a_layer_slower(case: Case, preset: str)
 
 @pytest.mark.parametrize("preset", ["micro", "edge", "server"])
 def test_b36_one_plan_for_a_larger_memory_is_never_much_slower(case: Case, preset: str) -> None:
-    """Without trying plans for smaller memories, but for the 1/40 that the search gives away on purpose."""
+    """Without trying plans for smaller memories, but for 1/64: less than the search may give away on purpose."""
     cycles = [simulated for _, simulated in swept(case, preset)]
     best = cycles[0]
     for now in cycles:
-        assert 40 * now <= 41 * best
+        assert 64 * now <= 65 * best
         best = min(best, now)
     if preset != "micro":  # whose multipliers are all at work with the smallest memory
         assert cycles[-1] < cycles[0] * 3 // 4

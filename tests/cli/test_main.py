@@ -12,28 +12,10 @@ import numpy as np
 import pytest
 import yaml
 
-from npusim.cli import main
+from tests.cli.command import WORKLOAD, call
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CASES = REPOSITORY.parent / "shared" / "cases"
-
-WORKLOAD = """\
-name: tiny
-graph:
-  inputs: {x: 1x6x6x4xi8}
-  constants:
-    w: {type: 8x3x3x4xi8, random: true}
-    b: {type: 8xi32, random: [-100, 100]}
-    m: {type: 8xi32, fill: 1073741824}
-    s: {type: 8xi8, fill: 38}
-  operators:
-    - {name: c, op: conv2d, inputs: [x, w, b],
-       attributes: {pad: [1, 1, 1, 1], stride: [1, 1], dilation: [1, 1], input_zp: 0, weight_zp: 0}}
-    - {name: y, op: rescale, inputs: [c, m, s],
-       attributes: {scale32: true, rounding: double, per_channel: true, input_unsigned: false, output_unsigned: false,
-                    input_zp: 0, output_zp: 0, out_type: i8}}
-  outputs: [y]
-"""
 
 
 @pytest.fixture
@@ -42,15 +24,6 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "tiny.yaml"
     path.write_text(WORKLOAD, encoding="utf-8")
     return path
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """(exit code, stdout, stderr) of the command line in this process."""
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    out, err = capsys.readouterr()
-    assert isinstance(stopped.value.code, int)
-    return stopped.value.code, out, err
 
 
 def report(folder: Path) -> dict[str, object]:

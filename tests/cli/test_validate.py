@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from npusim.cli import main
+from tests.cli import command
 from tests.explore.test_validate import ROWS, toy
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(["validate", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    assert isinstance(stopped.value.code, int)
-    return stopped.value.code, out, err
+    return command.call(capsys, "validate", *arguments)
 
 
 @pytest.fixture

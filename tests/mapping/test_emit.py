@@ -223,7 +223,7 @@ def test_a_halo_is_read_by_both_tiles_that_need_it() -> None:
 def test_dram_bytes_of_a_memory_bound_convolution_fall_as_the_sram_grows() -> None:
     """With the bus as its only concern the search moves ever fewer bytes, down to each tensor once.
 
-    Ever fewer but for the 1/64 by which a tiling may be slower that leaves room to the next layer.
+    Ever fewer but for 1/64: a tiling that leaves room to the next layer may be a little slower.
     """
     graph = conv(28, 64, 64)
     moved = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given, settings
 
@@ -15,8 +16,9 @@ from npusim.mapping.mapper import Mapped
 from npusim.program import Command, Compute, Load, Queue, Store
 from npusim.session import map_and_time
 from tests.plain import compute, load, store
-from tests.properties.test_timing import SLOW, mapped_graphs
+from tests.properties.mapped_graphs import SLOW, mapped_graphs
 
+WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 MAC, POPCOUNT = Queue("mac", 0), Queue("popcount", 0)
 
 
@@ -93,7 +95,7 @@ def test_commands_stand_behind_what_they_depend_on_and_units_keep_their_order(ca
 
 def test_the_mac_array_and_the_popcount_unit_work_at_the_same_time() -> None:
     """Two branches of 56,000 and 45,000 cycles take 64,000 together, not 101,000."""
-    job = make_job("workloads/mixed_branches.yaml")
+    job = make_job(WORKLOADS / "mixed_branches.yaml")
     mapped, _, timeline = map_and_time(job.graph, job.chip, job.mapping)
     busy = {q: [(s.start, s.release) for s in timeline if s.queue == q] for q in (MAC, POPCOUNT)}
     work = {q: sum(b - a for a, b in spans) for q, spans in busy.items()}

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from npusim import session
 from npusim.errors import InternalError
@@ -25,8 +25,8 @@ from npusim.timing.bound import Bound, bound_cycles, layer_bounds, run_bound
 from npusim.timing.costs import DmaCost, command_costs
 from npusim.timing.simulator import simulate_costed
 from tests.plain import chain, conv, matmul, plain_chip
+from tests.properties.mapped_graphs import SLOW, mapped_graphs
 from tests.properties.random_graphs import random_input
-from tests.properties.test_timing import mapped_graphs
 
 
 def bounds(graph: Graph, chip: Chip, options: MappingOptions | None = None) -> list[Bound]:
@@ -88,10 +88,7 @@ def test_writes_with_a_channel_of_their_own_are_a_resource_of_their_own() -> Non
     assert bound["dram_read"] == 54 and bound["dram_write"] == 80 / Fraction(write.bytes_per_cycle)
 
 
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large,
-                                                           HealthCheck.filter_too_much]
-)  # fmt: skip
+@settings(SLOW, max_examples=60)
 @given(mapped_graphs())
 def test_no_simulation_is_faster_than_its_bounds(case: tuple[Graph, Chip, Mapped]) -> None:
     _, chip, mapped = case

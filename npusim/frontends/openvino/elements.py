@@ -10,6 +10,7 @@ import numpy as np
 from npusim.errors import InvalidGraphError
 from npusim.frontends.openvino.reader import Layer, dimension
 from npusim.ir.tensor import TensorType, packed_bytes
+from npusim.numerics.packing import unpack_bits
 from npusim.numerics.types import BOOL, F16, F32, I8, I16, I32, U1, U8, U16, Array, DType
 
 ELEMENT_TYPES: Final = {
@@ -73,8 +74,7 @@ def constant_array(layer: Layer, data: bytes, bit_order: Literal["lsb", "msb"]) 
         )
     raw = np.frombuffer(data, np.uint8, size, offset)
     if tensor.dtype is U1:
-        order: Literal["little", "big"] = "little" if bit_order == "lsb" else "big"
-        return tensor, np.unpackbits(raw, count=prod(tensor.shape), bitorder=order).reshape(tensor.shape)
+        return tensor, unpack_bits(raw, tensor.shape, bit_order)
     if tensor.dtype is BOOL:
         return tensor, (raw != 0).reshape(tensor.shape)
     stored = tensor.dtype.storage.newbyteorder("<")

@@ -131,11 +131,6 @@ class RowStationary:
         m = self.map(task, pairs)
         return m.filter_passes, m.strips
 
-    def active_elements(self, task: Task, pairs: Extents) -> Count:
-        """Elements at work in a whole pass of a box."""
-        m = self.map(task, pairs)
-        return _space(task, pairs).filter_rows * m.e * m.r * m.t
-
     def _try(self, s: _Space, parts: int, groups: int) -> RowMapping | None:
         """The mapping with sets of at most ``parts`` parts for ``groups`` of channels; None if there is no such."""
         e = _share(s.rows, parts * self.columns)
